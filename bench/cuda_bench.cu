@@ -10,9 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/cuda/compact.cuh"
-#include "multidraft/cuda/draft.cuh"
-#include "multidraft/cuda/mask.cuh"
+#include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/positions.hpp"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -268,7 +271,7 @@ void packed_masks(benchmark::State& state) {
     std::int64_t const words = (state.range(1) + 63) / 64;
     buffer<std::uint64_t> const out(static_cast<std::size_t>(b.rows * words));
     measure(state, static_cast<double>(b.rows * words) * 8,
-            [&] { require(mc::write_masks(nullptr, b.trees(), out.data(), words)); });
+            [&] { require(write_masks(mc::on(nullptr), b.trees(), out.data(), words)); });
 }
 
 void dense_masks(benchmark::State& state) {
@@ -277,10 +280,10 @@ void dense_masks(benchmark::State& state) {
     std::int64_t const columns = (state.range(1) + 15) / 16 * 16;
     buffer<std::uint64_t> const packed(static_cast<std::size_t>(b.rows * words));
     buffer<multidraft::float16> const out(static_cast<std::size_t>(b.rows * columns));
-    require(mc::write_masks(nullptr, b.trees(), packed.data(), words));
+    require(write_masks(mc::on(nullptr), b.trees(), packed.data(), words));
     measure(state, static_cast<double>(b.rows * columns) * 2, [&] {
-        require(mc::write_bias(nullptr, b.trees(), packed.data(), words,
-                               mc::dense_rows<multidraft::float16>{out.data(), columns, columns, nullptr}));
+        require(write_bias(mc::on(nullptr), b.trees(), packed.data(), words,
+                           dense_masks<multidraft::float16>{out.data(), columns, columns, nullptr}));
     });
 }
 
@@ -296,14 +299,15 @@ void compaction(benchmark::State& state) {
     buffer<node_id> const kept(nodes);
     buffer<std::int32_t> const counts(std::vector<std::int32_t>(static_cast<std::size_t>(requests), 5));
     buffer<std::int64_t> const bases(std::vector<std::int64_t>(static_cast<std::size_t>(requests), 64));
-    mc::contiguous_cache cache;
+    contiguous_cache cache;
     cache.data = data.data();
     cache.request_stride = planes * entries * entry;
     cache.entry_stride = entry;
     cache.entry_bytes = entry;
     cache.axes[0] = {planes, entries * entry};
     measure(state, 2.0 * 5 * static_cast<double>(requests * planes * entry), [&] {
-        require(mc::compact(nullptr, cache, {requests, kept.data(), 5, counts.data(), bases.data(), 1}));
+        require(compact_caches(mc::on(nullptr), cache,
+                               kept_batch{requests, kept.data(), 5, counts.data(), bases.data(), 1}));
     });
 }
 

@@ -9,11 +9,12 @@
 #include <tuple>
 #include <vector>
 
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/positions.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/kokkos/draft.hpp"
 #include "multidraft/kokkos/from_views.hpp"
-#include "multidraft/kokkos/mask.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"
 #include "multidraft/rows/logit_rows.hpp"
@@ -239,7 +240,7 @@ void mask_with_kokkos(benchmark::State& state) {
     Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const words(
         "words", nodes, static_cast<std::size_t>(words_per_row(b.nodes)));
     for (auto _ : state) {
-        kokkos::write_masks(here, batched, words, kokkos::no_view{}, kokkos::no_view{});
+        write_masks(here, batched, words.data(), static_cast<std::int64_t>(words.stride(0)));
         Kokkos::fence();
     }
 }

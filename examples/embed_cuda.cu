@@ -40,7 +40,7 @@ int main() {
     }
 
     using sampler = md::draft::sequential;
-    // One request: two candidates below the root, drawn on the host here (cuda/draft.cuh draws them on the device).
+    // One request: two candidates below the root, drawn on the host here (`draft_batch` draws them on a device).
     std::int64_t const offsets[] = {0, 3};
     md::node_id const parents[] = {-1, 0, 0};
     md::token_id tokens[] = {42, 0, 0};

@@ -251,8 +251,7 @@ md_status md_distributions(md_rows const* rows, std::int64_t count, float* out) 
                 if constexpr (detail::has_sampling<std::decay_t<decltype(of)>>) validate(of.sampling_of(request_of(i)));
                 auto const row = of(g, i, request_of(i));
                 if constexpr (!detail::has_sampling<std::decay_t<decltype(of)>>) {
-                    auto const f =
-                        detail::check_probabilities(g, row, sum_tolerance<float>, batch_argument::target, 0);
+                    auto const f = detail::check_probabilities(g, row, sum_tolerance<float>, batch_argument::target, 0);
                     if (f.what == batch_argument::nothing) continue;
                     if (f.token != none)
                         refuse("rows", i * r.vocabulary + f.token, f.value, "a probability is a number of 0 or more");

@@ -21,6 +21,8 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/float16.hpp"
 #include "multidraft/batch/built_trees.hpp"
+#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -29,8 +31,6 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/cuda/compact_pieces.hpp"
-#include "multidraft/cuda/mask_rows.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/methods/any_method_batch.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -150,7 +150,7 @@ void check_words(void const* words, std::int64_t row_words) {
 }
 
 template <class T>
-cuda::dense_rows<T> dense_of(md_dense_masks const* given) {
+dense_masks<T> dense_of(md_dense_masks const* given) {
     md_dense_masks const m = read(given, "out");
     refuse_null(m.data, "out.data");
     if (m.columns < 0) refuse("out.columns", m.columns, "a mask has 0 columns or more");
@@ -253,18 +253,12 @@ md_status md_cuda_verify(md_method const* method, void* stream, md_trees const* 
     });
 }
 
-namespace {
-
-/// The workspace begins with the report; the launches use the bytes from here on.
-constexpr std::size_t after_report = 256;
-static_assert(sizeof(validation_report) <= after_report);
-
-}  // namespace
+namespace {}  // namespace
 
 md_status md_cuda_validate_workspace_size(std::size_t* bytes) {
     return guarded([&] {
         refuse_null(bytes, "bytes");
-        *bytes = after_report + validation_workspace_on_stream();
+        *bytes = sizeof(validation_report);
     });
 }
 
@@ -276,15 +270,13 @@ md_status md_cuda_validate(md_method const* method, void* stream, md_trees const
         batch_rows const rows(target, draft);
         request_batch const draws = requests_of(requests);
         check_drafts(m, drafts, draws);
-        std::size_t const wanted = after_report + validation_workspace_on_stream();
+        std::size_t const wanted = sizeof(validation_report);
         if (memory == nullptr || memory_size < wanted)
             refuse("workspace.size", memory_size,
                    std::to_string(wanted) + " bytes are needed (md_cuda_validate_workspace_size)");
-        auto* const bytes = static_cast<std::byte*>(memory);
-        auto* const on_device = reinterpret_cast<validation_report*>(bytes);
+        auto* const on_device = static_cast<validation_report*>(memory);
         rows.with([&](auto const& p, auto const* q) {
-            check(validate_on_stream(m.index(), stream_of(stream), drafts.trees, p, q, draws, on_device,
-                                     workspace(bytes + after_report, memory_size - after_report)));
+            check(validate_on_stream(m.index(), stream_of(stream), drafts.trees, p, q, draws, on_device));
         });
         validation_report report;
         check(cudaMemcpyAsync(&report, on_device, sizeof(report), cudaMemcpyDeviceToHost, stream_of(stream)));
@@ -388,9 +380,9 @@ md_status md_cuda_compact(void* stream, md_cuda_cache const* cache, std::int32_t
         if (v.path_stride < 1) refuse("verdicts.path_stride", v.path_stride, "paths lie a stride apart");
         if (c.entry_bytes < 1) refuse("cache.entry_bytes", c.entry_bytes, "an entry has a byte or more");
         if (c.entry_stride < c.entry_bytes) refuse("cache.entry_stride", c.entry_stride, "entries would overlap");
-        if (c.axis_count > cuda::contiguous_cache::dimensions)
+        if (c.axis_count > contiguous_cache::dimensions)
             refuse("cache.axis_count", c.axis_count, "a cache has up to 4 axes");
-        cuda::kept_batch const kept{requests, v.path, v.path_stride, v.accepted, bases, 1};
+        kept_batch const kept{requests, v.path, v.path_stride, v.accepted, bases, 1};
         auto const with_axes = [&](auto of) {
             of.list = c.list;
             if (c.list != nullptr) {
@@ -408,7 +400,7 @@ md_status md_cuda_compact(void* stream, md_cuda_cache const* cache, std::int32_t
             check(compact_on_stream(stream_of(stream), of, kept));
         };
         if (c.pages == nullptr) {
-            cuda::contiguous_cache of;
+            contiguous_cache of;
             of.data = c.data;
             of.request_stride = c.request_stride;
             of.entry_stride = c.entry_stride;
@@ -416,7 +408,7 @@ md_status md_cuda_compact(void* stream, md_cuda_cache const* cache, std::int32_t
             with_axes(of);
         } else {
             if (c.page_entries < 1) refuse("cache.page_entries", c.page_entries, "a page has an entry or more");
-            cuda::paged_cache of;
+            paged_cache of;
             of.data = c.data;
             of.table = c.pages;
             of.table_stride = c.pages_stride;

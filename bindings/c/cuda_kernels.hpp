@@ -9,6 +9,8 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/built_trees.hpp"
+#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -16,8 +18,6 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/cuda/compact_pieces.hpp"
-#include "multidraft/cuda/mask_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
@@ -37,27 +37,26 @@ cudaError_t draft_on_stream(std::size_t method, cudaStream_t stream, level_batch
 template <class T>
 cudaError_t validate_on_stream(std::size_t method, cudaStream_t stream, tree_batch const& trees,
                                logit_batch<T> const& target, logit_batch<T> const* draft, request_batch const& requests,
-                               validation_report* report, workspace const& scratch);
+                               validation_report* report);
 
 /// Bytes of device memory for `requests` requests (entries of a level) with `each` bytes of scratch.
 std::size_t workspace_on_stream(std::int32_t requests, std::size_t each);
 /// The part of these bytes that is the requests' scratch.
 std::size_t scratch_on_stream(std::int32_t requests, std::size_t each);
-std::size_t validation_workspace_on_stream();
 
 cudaError_t write_masks_on_stream(cudaStream_t stream, tree_batch const& trees, std::uint64_t* words,
                                   std::int64_t row_words);
 cudaError_t write_positions_on_stream(cudaStream_t stream, tree_batch const& trees, std::int32_t const* positions,
                                       std::int32_t* out);
 cudaError_t write_bytes_on_stream(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
-                                  std::int64_t row_words, cuda::dense_rows<std::uint8_t> const& out);
+                                  std::int64_t row_words, dense_masks<std::uint8_t> const& out);
 template <class T>
 cudaError_t write_bias_on_stream(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
-                                 std::int64_t row_words, cuda::dense_rows<T> const& out);
+                                 std::int64_t row_words, dense_masks<T> const& out);
 cudaError_t level_order_workspace_on_stream(std::int64_t nodes, std::size_t& bytes);
 cudaError_t level_order_on_stream(cudaStream_t stream, tree_batch const& trees, built_trees const& out, void* memory,
                                   std::size_t memory_size);
-cudaError_t compact_on_stream(cudaStream_t stream, cuda::contiguous_cache const& cache, cuda::kept_batch const& kept);
-cudaError_t compact_on_stream(cudaStream_t stream, cuda::paged_cache const& cache, cuda::kept_batch const& kept);
+cudaError_t compact_on_stream(cudaStream_t stream, contiguous_cache const& cache, kept_batch const& kept);
+cudaError_t compact_on_stream(cudaStream_t stream, paged_cache const& cache, kept_batch const& kept);
 
 }  // namespace MULTIDRAFT_NAMESPACE::c_interface

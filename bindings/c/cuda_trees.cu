@@ -6,11 +6,12 @@
 #include "cuda_kernels.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/float16.hpp"
+#include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/positions.hpp"
 #include "multidraft/cuda/build_trees.cuh"
-#include "multidraft/cuda/compact.cuh"
-#include "multidraft/cuda/mask.cuh"
 #include "multidraft/cuda/on.cuh"
-#include "multidraft/cuda/validate.cuh"
 #include "multidraft/cuda/workspace.cuh"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
@@ -23,35 +24,33 @@ std::size_t scratch_on_stream(std::int32_t requests, std::size_t each) {
     return cuda::detail::scratch_size(requests, each);
 }
 
-std::size_t validation_workspace_on_stream() { return validate_workspace_size(cuda::on(nullptr)); }
-
 cudaError_t write_masks_on_stream(cudaStream_t stream, tree_batch const& trees, std::uint64_t* words,
                                   std::int64_t row_words) {
-    return cuda::write_masks(stream, trees, words, row_words);
+    return write_masks(cuda::on(stream), trees, words, row_words);
 }
 
 cudaError_t write_positions_on_stream(cudaStream_t stream, tree_batch const& trees, std::int32_t const* positions,
                                       std::int32_t* out) {
-    return cuda::write_positions(stream, trees, positions, out);
+    return write_positions(cuda::on(stream), trees, positions, out);
 }
 
 cudaError_t write_bytes_on_stream(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
-                                  std::int64_t row_words, cuda::dense_rows<std::uint8_t> const& out) {
-    return cuda::write_bytes(stream, trees, words, row_words, out);
+                                  std::int64_t row_words, dense_masks<std::uint8_t> const& out) {
+    return write_bytes(cuda::on(stream), trees, words, row_words, out);
 }
 
 template <class T>
 cudaError_t write_bias_on_stream(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
-                                 std::int64_t row_words, cuda::dense_rows<T> const& out) {
-    return cuda::write_bias(stream, trees, words, row_words, out);
+                                 std::int64_t row_words, dense_masks<T> const& out) {
+    return write_bias(cuda::on(stream), trees, words, row_words, out);
 }
 
 template cudaError_t write_bias_on_stream(cudaStream_t, tree_batch const&, std::uint64_t const*, std::int64_t,
-                                          cuda::dense_rows<float> const&);
+                                          dense_masks<float> const&);
 template cudaError_t write_bias_on_stream(cudaStream_t, tree_batch const&, std::uint64_t const*, std::int64_t,
-                                          cuda::dense_rows<float16> const&);
+                                          dense_masks<float16> const&);
 template cudaError_t write_bias_on_stream(cudaStream_t, tree_batch const&, std::uint64_t const*, std::int64_t,
-                                          cuda::dense_rows<bfloat16> const&);
+                                          dense_masks<bfloat16> const&);
 
 cudaError_t level_order_workspace_on_stream(std::int64_t nodes, std::size_t& bytes) {
     cuda::detail::build_parts parts;
@@ -65,12 +64,12 @@ cudaError_t level_order_on_stream(cudaStream_t stream, tree_batch const& trees, 
     return cuda::build_trees(memory, memory_size, stream, trees, out);
 }
 
-cudaError_t compact_on_stream(cudaStream_t stream, cuda::contiguous_cache const& cache, cuda::kept_batch const& kept) {
-    return cuda::compact(stream, cache, kept);
+cudaError_t compact_on_stream(cudaStream_t stream, contiguous_cache const& cache, kept_batch const& kept) {
+    return compact_caches(cuda::on(stream), cache, kept);
 }
 
-cudaError_t compact_on_stream(cudaStream_t stream, cuda::paged_cache const& cache, cuda::kept_batch const& kept) {
-    return cuda::compact(stream, cache, kept);
+cudaError_t compact_on_stream(cudaStream_t stream, paged_cache const& cache, kept_batch const& kept) {
+    return compact_caches(cuda::on(stream), cache, kept);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::c_interface

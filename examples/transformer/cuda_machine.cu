@@ -10,8 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/cuda/block_lanes.cuh"
-#include "multidraft/cuda/compact.cuh"
+#include "multidraft/cuda/on.cuh"
 #include "transformer/device_transformer.hpp"
 
 namespace multidraft::examples {
@@ -190,8 +191,8 @@ public:
         void read(float* to, float const* from, std::size_t n) {
             check(cudaMemcpyAsync(to, from, n * sizeof(float), cudaMemcpyDeviceToHost, stream_), "copy to the host");
         }
-        void compact(cuda::contiguous_cache const& cache, cuda::kept_batch const& kept) {
-            check(cuda::compact(stream_, cache, kept), "compaction");
+        void compact(contiguous_cache const& cache, kept_batch const& kept) {
+            check(compact_caches(cuda::on(stream_), cache, kept), "compaction");
         }
         void wait() { check(cudaStreamSynchronize(stream_), "forward call"); }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "multidraft/base/float16.hpp"
-#include "multidraft/cuda/compact_pieces.hpp"
+#include "multidraft/batch/caches.hpp"
 #include "transformer/accelerator.hpp"
 #include "transformer/device_kernels.hpp"
 
@@ -37,7 +37,7 @@ struct matrix {
 // - `multiply(matrix, in, out)`: out = in * transposed matrix, for `device_rows` rows, float sums.
 // - `record(f)`: a recording of the requests in f; `play(recording)`.
 // - `staging(n)`: memory of the host that `fetch(to, from, bytes)` copies from, in order with the rest.
-// - `read(to, from, n)`: a copy to the host; `compact(cache, kept)`: see `cuda::compact`; `wait()`.
+// - `read(to, from, n)`: a copy to the host; `compact(cache, kept)`: see `compact_caches`; `wait()`.
 
 /// The weights and tables of a model on a machine.
 template <class Machine>
@@ -208,15 +208,14 @@ public:
         std::copy(entries.begin(), entries.end(), reinterpret_cast<std::int32_t*>(said_ + header));
         stream_.fetch(kept_, said_, header + entries.size() * sizeof(std::int32_t));
         model_config const& c = model_->config;
-        cuda::contiguous_cache cache;
+        contiguous_cache cache;
         cache.data = cache_;
         cache.entry_bytes = static_cast<std::int64_t>(sizeof(float)) * c.head_dim;
         cache.entry_stride = cache.entry_bytes;
         cache.axes[0] = {2 * std::int64_t{c.layers} * c.kv_heads, cache.entry_bytes * model_->capacity};
         auto const* const base = reinterpret_cast<std::int64_t const*>(kept_);
         auto const* const small = reinterpret_cast<std::int32_t const*>(kept_);
-        stream_.compact(cache,
-                        cuda::kept_batch{1, small + 4, static_cast<std::int64_t>(entries.size()), small + 2, base, 0});
+        stream_.compact(cache, kept_batch{1, small + 4, static_cast<std::int64_t>(entries.size()), small + 2, base, 0});
     }
 
 private:

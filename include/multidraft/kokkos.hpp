@@ -3,14 +3,9 @@
 #pragma once
 
 #include "multidraft/kokkos/chosen.hpp"
-#include "multidraft/kokkos/draft.hpp"
-#include "multidraft/kokkos/for_each_piece.hpp"
-#include "multidraft/kokkos/for_each_row.hpp"
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/lane_team_group.hpp"
-#include "multidraft/kokkos/mask.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/team_group.hpp"
 #include "multidraft/kokkos/thread_team_group.hpp"
-#include "multidraft/kokkos/validate.hpp"
 #include "multidraft/kokkos/verify.hpp"

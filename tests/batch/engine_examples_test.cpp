@@ -18,6 +18,7 @@
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/workspace.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
@@ -45,12 +46,17 @@ struct enumerated {
 struct emulated {};
 
 template <class Body>
-void for_each_piece(enumerated const&, std::int64_t count, Body const& body) {
+void for_each(enumerated const&, std::int64_t count, Body const& body) {
     for (std::int64_t k = 0; k < count; ++k) body(k);
 }
 template <class Body>
-void for_each_piece(emulated const&, std::int64_t count, Body const& body) {
+void for_each(emulated const&, std::int64_t count, Body const& body) {
     for (std::int64_t k = count; k-- > 0;) body(k);
+}
+template <class Machine, class Rows, class Make>
+requires(std::is_same_v<Machine, enumerated> || std::is_same_v<Machine, emulated>) void for_each_row(
+    Machine const& machine, std::int64_t count, Rows const& rows, Make const& make, workspace const& = {}) {
+    for_each(machine, count, [body = make(rows)](std::int64_t i) { body(multidraft::detail::host_batch_group{}, i); });
 }
 
 template <class Rows>

@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/positions.hpp"
 #include "multidraft/cuda/build_trees.cuh"
-#include "multidraft/cuda/compact.cuh"
-#include "multidraft/cuda/draft.cuh"
-#include "multidraft/cuda/mask.cuh"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
@@ -50,10 +53,10 @@ TEST(cuda_empty, batches_succeed_without_a_device) {
                            draft_rows(rows), requests, {}),
               cudaSuccess);
     EXPECT_EQ(draft_batch(mc::on(nullptr), silent_sampler{}, {}, draft_rows(rows), requests, {}), cudaSuccess);
-    EXPECT_EQ(mc::write_masks(nullptr, trees, nullptr, 1), cudaSuccess);
-    EXPECT_EQ(mc::write_positions(nullptr, trees, nullptr, nullptr), cudaSuccess);
-    EXPECT_EQ(mc::write_bytes(nullptr, trees, nullptr, 1, {}), cudaSuccess);
-    EXPECT_EQ(mc::compact(nullptr, mc::contiguous_cache{}, {}), cudaSuccess);
+    EXPECT_EQ(write_masks(mc::on(nullptr), trees, static_cast<std::uint64_t*>(nullptr), 1), cudaSuccess);
+    EXPECT_EQ(write_positions(mc::on(nullptr), trees, nullptr, static_cast<std::int32_t*>(nullptr)), cudaSuccess);
+    EXPECT_EQ(write_bytes(mc::on(nullptr), trees, nullptr, 1, dense_masks<std::uint8_t>{}), cudaSuccess);
+    EXPECT_EQ(compact_caches(mc::on(nullptr), contiguous_cache{}, kept_batch{}), cudaSuccess);
     EXPECT_EQ(mc::build_trees(nullptr, 0, nullptr, trees, {}), cudaSuccess);
     EXPECT_EQ(mc::write_best(nullptr, 0, nullptr, trees, nullptr, 4, nullptr), cudaSuccess);
 }

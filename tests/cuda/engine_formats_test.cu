@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "cuda/on_device.cuh"
-#include "multidraft/cuda/compact.cuh"
-#include "multidraft/cuda/for_each_piece.cuh"
+#include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/cuda/on.cuh"
 #include "support/engine_formats.hpp"
 
 namespace {

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "cuda/on_device.cuh"
-#include "multidraft/cuda/compact.cuh"
-#include "multidraft/cuda/draft.cuh"
-#include "multidraft/cuda/mask.cuh"
+#include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/positions.hpp"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/tree/mask.hpp"
@@ -83,18 +86,19 @@ struct step {
             EXPECT_CUDA(draft_batch(policy, Sampler{}, level, draft_rows(device.logits(l->logits)), device.requests(),
                                     out, scratch));
         }
-        EXPECT_CUDA(cuda::write_masks(stream, device.trees(), words.data(), 1));
-        EXPECT_CUDA(cuda::write_positions(stream, device.trees(), device.positions.data(), node_positions.data()));
+        EXPECT_CUDA(write_masks(cuda::on(stream), device.trees(), words.data(), 1));
+        EXPECT_CUDA(write_positions(cuda::on(stream), device.trees(), device.positions.data(), node_positions.data()));
         EXPECT_CUDA(verify_batch(policy, Verifier{}, drawn_by<typename Sampler::law>(device.trees()),
                                  target_rows(device.logits(device.target)), draft_rows(draft), device.requests(),
                                  verdict_batch{path.data(), path_stride, accepted.data(), next.data()}, scratch));
-        cuda::contiguous_cache layout;
+        contiguous_cache layout;
         layout.data = cache.data();
         layout.request_stride = entries * entry;
         layout.entry_stride = entry;
         layout.entry_bytes = entry;
         EXPECT_CUDA(
-            cuda::compact(stream, layout, {device.size, path.data(), path_stride, accepted.data(), bases.data(), 1}));
+            compact_caches(cuda::on(stream), layout,
+                           kept_batch{device.size, path.data(), path_stride, accepted.data(), bases.data(), 1}));
     }
 
     device_batch<T> device;

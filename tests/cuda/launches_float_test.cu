@@ -8,7 +8,8 @@
 #include "cuda/launches.cuh"
 #include "cuda/on_device.cuh"
 #include "multidraft/batch/tree_rules.hpp"
-#include "multidraft/cuda/validate.cuh"
+#include "multidraft/batch/validate.hpp"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 
@@ -56,15 +57,13 @@ TEST_F(cuda_device, float_steps_are_captured_in_a_graph) {
 TEST_F(cuda_device, a_validating_launch_names_the_first_fault) {
     auto const report_of = [](mt::batch<float> const& bad, tree_rules const& rules = {}, std::int32_t top_k = 0) {
         mt::device_batch<float> const device(bad);
-        mt::on_device<std::uint64_t> const memory(1);
         mt::on_device<validation_report> const report(1);
         auto const rows = device.logits(device.target);
         auto of_draft = rows;
         if (top_k > 0) of_draft.sampling = nullptr;
         of_draft.default_sampling.top_k = top_k;
         EXPECT_EQ(validate_batch(mc::on(nullptr), rules, drawn_by<law::iid>(device.trees()), target_rows(rows),
-                                 draft_rows(of_draft), device.requests(), report.data(),
-                                 {memory.data(), validate_workspace_size(mc::on(nullptr))}),
+                                 draft_rows(of_draft), device.requests(), report.data()),
                   cudaSuccess);
         EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
         return report.host()[0];
@@ -104,12 +103,12 @@ TEST_F(cuda_device, a_validating_launch_names_the_first_fault) {
     drawn.tokens[9] = padding;
     EXPECT_EQ(report_of(drawn).what, batch_argument::nothing);
 
-    mt::on_device<std::uint64_t> const memory(1);
     mt::device_batch<float> const device(bad);
     EXPECT_EQ(validate_batch(mc::on(nullptr), tree_rules{}, drawn_by<law::iid>(device.trees()),
                              target_rows(device.logits(device.target)), draft_rows(verify::no_draft_rows{}),
-                             device.requests(), nullptr, {memory.data(), 4}),
+                             device.requests(), nullptr),
               cudaErrorInvalidValue);
+    EXPECT_EQ(mc::last_refusal().substr(0, 14), "report = null:");
 }
 
 }  // namespace

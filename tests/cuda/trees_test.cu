@@ -9,9 +9,12 @@
 
 #include "cuda/on_device.cuh"
 #include "multidraft/base/float16.hpp"
+#include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/positions.hpp"
 #include "multidraft/cuda/build_trees.cuh"
-#include "multidraft/cuda/compact.cuh"
-#include "multidraft/cuda/mask.cuh"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/tree/mask.hpp"
 #include "support/batches.hpp"
 #include "support/host_trees.hpp"
@@ -33,12 +36,13 @@ TEST_F(cuda_device, masks_are_those_of_the_host) {
     on_device<std::int64_t> const contexts(std::vector<std::int64_t>{3, 0, 17, 2});
     on_device<std::uint64_t> const words(all * 5);
     tree_batch const batch{4, nodes, offsets.data(), parents.data(), nullptr};
-    EXPECT_CUDA(mc::write_masks(nullptr, batch, words.data(), 5));
+    EXPECT_CUDA(write_masks(mc::on(nullptr), batch, words.data(), 5));
     on_device<std::uint8_t> const dense(all * 320);
-    EXPECT_CUDA(mc::write_bytes(nullptr, batch, words.data(), 5, {dense.data(), 310, 320, contexts.data()}));
+    EXPECT_CUDA(write_bytes(mc::on(nullptr), batch, words.data(), 5,
+                            dense_masks<std::uint8_t>{dense.data(), 310, 320, contexts.data()}));
     on_device<multidraft::float16> const bias(all * 311);  // rows that do not begin at multiples of 16 bytes
-    EXPECT_CUDA(
-        mc::write_bias<multidraft::float16>(nullptr, batch, words.data(), 5, {bias.data(), 310, 311, contexts.data()}));
+    EXPECT_CUDA(write_bias(mc::on(nullptr), batch, words.data(), 5,
+                           dense_masks<multidraft::float16>{bias.data(), 310, 311, contexts.data()}));
     EXPECT_CUDA(cudaDeviceSynchronize());
     auto const packed = words.host();
     auto const bytes = dense.host();
@@ -80,20 +84,20 @@ TEST_F(cuda_device, compaction_moves_the_kept_entries) {
                 for (std::size_t k = 0; k < size; ++k)
                     ASSERT_EQ(got[address(t) + k], cache[address(static_cast<std::size_t>(from[t])) + k]) << t;
         };
-        mc::kept_batch const kept{2, nodes.data(), 3, counts.data(), bases.data(), 1};
-        mc::contiguous_cache layout;
+        kept_batch const kept{2, nodes.data(), 3, counts.data(), bases.data(), 1};
+        contiguous_cache layout;
         layout.data = data.data();
         layout.request_stride = 16 * entry;
         layout.entry_stride = entry;
         layout.entry_bytes = entry;
-        EXPECT_CUDA(mc::compact(nullptr, layout, kept));
+        EXPECT_CUDA(compact_caches(mc::on(nullptr), layout, kept));
         check([size](std::size_t t) { return t * size; });
 
         // The same entries in pages of 4, in any order.
         EXPECT_CUDA(cudaMemcpy(data.data(), cache.data(), cache.size(), cudaMemcpyHostToDevice));
         std::vector<std::int32_t> const order{5, 0, 3, 7, 1, 2, 4, 6};
         on_device<std::int32_t> const table(order);
-        mc::paged_cache pages;
+        paged_cache pages;
         pages.data = data.data();
         pages.table = table.data();
         pages.table_stride = 4;
@@ -101,7 +105,7 @@ TEST_F(cuda_device, compaction_moves_the_kept_entries) {
         pages.page_stride = 4 * entry;
         pages.entry_stride = entry;
         pages.entry_bytes = entry;
-        EXPECT_CUDA(mc::compact(nullptr, pages, kept));
+        EXPECT_CUDA(compact_caches(mc::on(nullptr), pages, kept));
         check([&](std::size_t t) { return (static_cast<std::size_t>(order[t / 4]) * 4 + t % 4) * size; });
     }
 }
@@ -149,6 +153,7 @@ TEST_F(cuda_device, trees_come_into_level_order_as_on_the_host) {
     EXPECT_EQ(faults.host(), f);
     EXPECT_EQ(dbest.host(), best);
     EXPECT_EQ(mc::build_trees(build.data(), 16, nullptr, device, {}), cudaErrorInvalidValue);
+    EXPECT_EQ(mc::last_refusal().substr(0, 20), "workspace_size = 16:");
     // Without tokens.
     tree_batch const shapes{5, nodes, offsets.data(), dparents.data(), nullptr};
     on_device<node_id> const alone(p.size());

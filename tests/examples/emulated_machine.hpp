@@ -78,11 +78,11 @@ public:
         void play(recording const& work) { work(); }
         void fetch(void* to, void const* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
         void read(float* to, float const* from, std::size_t n) { std::memcpy(to, from, n * sizeof(float)); }
-        void compact(cuda::contiguous_cache const& cache, cuda::kept_batch const& kept) {
+        void compact(contiguous_cache const& cache, kept_batch const& kept) {
             std::int64_t const pieces = cache.entry_bytes / 4;
             std::int64_t const planes = cache.axes[0].count;
             for (std::int64_t k = 0; k < pieces * planes; ++k)
-                cuda::detail::compact_piece<std::uint32_t, cuda::contiguous_cache>{cache, kept, pieces, planes}(k);
+                multidraft::detail::compact_piece<std::uint32_t, contiguous_cache>{cache, kept, pieces, planes}(k);
         }
         void wait() {}
 

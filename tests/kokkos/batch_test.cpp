@@ -12,10 +12,14 @@
 #include <vector>
 
 #include "kokkos/machine.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/positions.hpp"
 #include "multidraft/batch/predict.hpp"
 #include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -24,17 +28,14 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/kokkos/draft.hpp"
-#include "multidraft/kokkos/for_each_row.hpp"
 #include "multidraft/kokkos/from_views.hpp"
-#include "multidraft/kokkos/mask.hpp"
 #include "multidraft/kokkos/on.hpp"
-#include "multidraft/kokkos/validate.hpp"
 #include "multidraft/kokkos/verify.hpp"
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/most_likely.hpp"
 #include "multidraft/rows/truncated_view.hpp"
 #include "multidraft/testing/test_numbers.hpp"
+#include "multidraft/tree/mask.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -535,9 +536,8 @@ TYPED_TEST(kokkos_batch, answers_none_where_rows_are_bad) {
         compare<group, verify::naive<law::sequential>>(b, p, verify::no_draft_rows{}, nothing,
                                                        "a bad target row, naive");
         Kokkos::View<validation_report*, memory> const report("report", 1);
-        Kokkos::View<std::uint64_t*, memory> const key("key", 1);
         validate_batch(here, tree_rules{}, drawn_by<law::sequential>(m.trees()), target_rows(p), draft_rows(q),
-                       m.requests(), report.data(), {key.data(), validate_workspace_size(here)});
+                       m.requests(), report.data());
         auto const found = to_host(report).at(0);
         EXPECT_EQ(found.what, batch_argument::target);
         EXPECT_EQ(found.request, 0);
@@ -701,7 +701,8 @@ TEST(kokkos_masks, are_those_of_the_host) {
     Kokkos::View<std::int32_t*, memory> const positions("positions", parents.size());
     Kokkos::View<std::int32_t const*, memory> const contexts = to_machine(lengths);
     Kokkos::deep_copy(words, ~std::uint64_t{0});
-    kokkos::write_masks(here, trees, words, contexts, positions);
+    write_masks(here, trees, words.data(), static_cast<std::int64_t>(words.stride(0)));
+    write_positions(here, trees, contexts.data(), positions.data());
     auto const found = to_host(words);
     auto const site = to_host(positions);
     for (std::size_t r = 0; r + 1 < offsets.size(); ++r) {
@@ -717,12 +718,12 @@ TEST(kokkos_masks, are_those_of_the_host) {
 
     // A tree of 130 nodes does not fit into rows of 128 bits; its neighbours do.
     Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const narrow("narrow", parents.size(), 2);
-    kokkos::write_masks(here, trees, narrow, contexts, positions);
-    auto const after = to_host(positions);
-    EXPECT_EQ(after.at(at(offsets[3])), lengths[3]);
-    EXPECT_EQ(after.at(at(offsets[4])), -1);
-    EXPECT_EQ(after.at(at(offsets[5])), lengths[5]);
-    EXPECT_EQ(to_host(narrow).at(2 * at(offsets[4])), 0U);
+    Kokkos::deep_copy(narrow, ~std::uint64_t{0});
+    write_masks(here, trees, narrow.data(), static_cast<std::int64_t>(narrow.stride(0)));
+    auto const after = to_host(narrow);
+    EXPECT_EQ(after.at(2 * at(offsets[3])), 1U);
+    for (auto k = 2 * at(offsets[4]); k < 2 * at(offsets[5]); ++k) ASSERT_EQ(after.at(k), 0U) << k;
+    EXPECT_EQ(after.at(2 * at(offsets[5])), 1U);
 }
 
 /// The first fault of trees whose rows are all good.
@@ -733,9 +734,8 @@ validation_report report_of(tree_arrays const& t, index_t vocabulary) {
                                                                   static_cast<std::size_t>(vocabulary));
     auto const logits = kokkos::logits_from_views(m.here, m.trees(), rows, sampling_params{});
     Kokkos::View<validation_report*, memory> const report("report", 1);
-    Kokkos::View<std::uint64_t*, memory> const key("key", 1);
     validate_batch(m.here, tree_rules{}, drawn_by<Law>(m.trees()), target_rows(logits), draft_rows(logits),
-                   m.requests(), report.data(), {key.data(), sizeof(std::uint64_t)});
+                   m.requests(), report.data());
     return to_host(report).at(0);
 }
 
@@ -815,7 +815,8 @@ TEST(kokkos_verify, accepts_nothing_where_no_token_follows) {
     Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const words("words", 6, 1);
     Kokkos::View<std::int32_t*, memory> const positions("positions", 6);
     Kokkos::View<std::int32_t const*, memory> const contexts = to_machine(std::vector<std::int32_t>{3, 5});
-    kokkos::write_masks(m.here, m.trees(), words, contexts, positions);
+    write_masks(m.here, m.trees(), words.data(), 1);
+    write_positions(m.here, m.trees(), contexts.data(), positions.data());
     EXPECT_LE(to_host(positions).at(2), 5);
 }
 

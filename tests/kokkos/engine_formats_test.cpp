@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kokkos/machine.hpp"
-#include "multidraft/kokkos/for_each_piece.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "support/engine_formats.hpp"
 

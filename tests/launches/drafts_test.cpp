@@ -8,7 +8,8 @@
 #include "cuda/on_device.cuh"
 #include "launches/runtime/standin.hpp"
 #include "launches/verdicts.hpp"
-#include "multidraft/cuda/draft.cuh"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/methods/list.hpp"
 #include "support/batches.hpp"
 

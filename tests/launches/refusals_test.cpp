@@ -5,13 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/on_device.cuh"
 #include "launches/runtime/standin.hpp"
-#include "multidraft/cuda/compact.cuh"
-#include "multidraft/cuda/draft.cuh"
-#include "multidraft/cuda/mask.cuh"
+#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/positions.hpp"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/refusal.hpp"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/law/law.hpp"
@@ -126,48 +131,50 @@ struct call {
     mc::launch_options options;
 };
 
+/// Expects that a call was refused for an argument, index and value, in the words of the host's error.
+void expect_refusal(cudaError_t e, std::string const& text) {
+    EXPECT_EQ(e, cudaErrorInvalidValue) << text;
+    EXPECT_EQ(std::string(mc::last_refusal().substr(0, text.size())), text) << mc::last_refusal();
+}
+
 TEST_F(cuda_device, verification_refuses_what_a_host_can_see) {
     most_likely<> const verifier;
-    auto const refused = [&](auto const& change) {
+    auto const refused = [&](char const* text, auto const& change) {
         call c(300);
         change(c);
-        EXPECT_EQ(c.verify(verifier), cudaErrorInvalidValue);
+        expect_refusal(c.verify(verifier), text);
     };
-    refused([](call& c) { c.trees.requests = -1; });
-    refused([](call& c) { c.trees.nodes = -1; });
-    refused([](call& c) { c.trees.requests = 0; });
-    refused([](call& c) { c.target.vocabulary = 0; });
-    refused([](call& c) { c.target.vocabulary = c.draft.vocabulary = max_row_size + 1; });
-    refused([](call& c) { c.draft.vocabulary = 299; });
-    refused([](call& c) { c.out.path = nullptr; });
-    refused([](call& c) { c.out.path_stride = -1; });
+    refused("trees.requests = -1: a batch", [](call& c) { c.trees.requests = -1; });
+    refused("trees.nodes = -1: each of the 4 trees", [](call& c) { c.trees.nodes = -1; });
+    refused("trees.nodes = 23: a batch of no requests", [](call& c) { c.trees.requests = 0; });
+    refused("trees.offsets = null: ", [](call& c) { c.trees.offsets = nullptr; });
+    refused("target.vocabulary = 0: a row has", [](call& c) { c.target.vocabulary = 0; });
+    refused("target.vocabulary = 2147479552: a row has",
+            [](call& c) { c.target.vocabulary = c.draft.vocabulary = max_row_size + 1; });
+    refused("target.row_stride = 299: ", [](call& c) { c.target.row_stride = 299; });
+    refused("draft.vocabulary = 299: draft and target", [](call& c) { c.draft.vocabulary = 299; });
+    refused("out.path = null: ", [](call& c) { c.out.path = nullptr; });
+    refused("out.path_stride = -1: a path has", [](call& c) { c.out.path_stride = -1; });
     EXPECT_TRUE(standin::launches().empty());
     EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << "an error of the runtime";
 
     call c(300);
     c.expect_verdicts(verifier);
     c.trees.certain = nullptr;
-    EXPECT_EQ(c.verify(most_likely<law::stratified>{}), cudaErrorInvalidValue);
+    expect_refusal(c.verify(most_likely<law::stratified>{}), "trees.certain = null: ");
     // Without a stride a path has as many entries as its tree has nodes.
     call ragged(300);
     ragged.out.path_stride = 0;
     ragged.expect_verdicts(verifier);
 }
 
-TEST_F(cuda_device, a_refusal_names_the_argument) {
-    most_likely<> const verifier;
-    auto const reason = [&](auto const& change) {
-        call c(300);
-        change(c);
-        EXPECT_EQ(c.verify(verifier), cudaErrorInvalidValue);
-        return mc::last_refusal();
-    };
-    EXPECT_NE(reason([](call& c) { c.trees.requests = -1; }).find("requests"), std::string::npos) << mc::last_refusal();
-    EXPECT_NE(reason([](call& c) { c.draft.vocabulary = 299; }).find("299"), std::string::npos) << mc::last_refusal();
-    EXPECT_NE(reason([](call& c) { c.out.path_stride = -1; }).find("path_stride"), std::string::npos)
-        << mc::last_refusal();
-    EXPECT_NE(reason([](call& c) { c.target.row_stride = 299; }).find("row_stride"), std::string::npos)
-        << mc::last_refusal();
+// Launches allocate nothing: the reason is kept in memory of its own, and a longer one is cut.
+TEST(cuda_refusal, keeps_the_reason_of_each_thread) {
+    using multidraft::cuda::stream_policy;
+    EXPECT_EQ(stream_policy::refused({"rows", 3, "7", std::string(1000, 'x')}), cudaErrorInvalidValue);
+    EXPECT_EQ(mc::last_refusal().size(), 256U);
+    EXPECT_EQ(mc::last_refusal().substr(0, 14), "rows[3] = 7: x");
+    std::thread([] { EXPECT_TRUE(mc::last_refusal().empty()); }).join();
 }
 
 TEST_F(cuda_device, verification_refuses_too_little_workspace) {
@@ -177,13 +184,13 @@ TEST_F(cuda_device, verification_refuses_too_little_workspace) {
     std::size_t const scratch = 4 * 48;  // one word per node, rounded up to 16 bytes
     ASSERT_GT(size, scratch);
     on_device<std::byte> const memory(size);
-    EXPECT_EQ(c.verify(verifier), cudaErrorInvalidValue);
-    EXPECT_EQ(c.verify(verifier, {memory.data(), scratch - 1}), cudaErrorInvalidValue);
-    EXPECT_EQ(c.verify(verifier, {memory.data() + 8, size - 8}), cudaErrorInvalidValue);
+    expect_refusal(c.verify(verifier), "workspace.size = 0: 256 bytes");
+    expect_refusal(c.verify(verifier, {memory.data(), scratch - 1}), "workspace.size = 191: 256 bytes");
+    expect_refusal(c.verify(verifier, {memory.data() + 8, size - 8}), "workspace.data = ");
     c.expect_verdicts(verifier, {memory.data(), 256});
     c.expect_verdicts(verifier, {memory.data() + 16, size - 16});
     c.trees.largest = 0;
-    EXPECT_EQ(c.verify(verifier, {memory.data(), size}), cudaErrorInvalidValue);
+    expect_refusal(c.verify(verifier, {memory.data(), size}), "trees.largest = 0: ");
     // A tree larger than `largest`: `none`, and nothing is written outside of the workspace.
     c.trees.largest = 8;
     EXPECT_EQ(c.verify(verifier, {memory.data(), size}), cudaSuccess);
@@ -235,7 +242,8 @@ TEST_F(cuda_device, launches_hand_on_the_errors_of_the_runtime) {
         standin::fail(name, cudaErrorNotSupported);
         EXPECT_EQ(c.verify(verifier), cudaErrorNotSupported) << name;
         standin::fail(name, cudaErrorNotSupported);
-        EXPECT_EQ(mc::write_masks(nullptr, c.trees, nullptr, 0), cudaSuccess) << "no words, no launch";
+        EXPECT_EQ(write_masks(mc::on(nullptr), tree_batch{}, static_cast<std::uint64_t*>(nullptr), 0), cudaSuccess)
+            << "no words, no launch";
         EXPECT_EQ(c.verify(verifier), cudaErrorNotSupported) << name;
     }
     standin::reset(standin::none());
@@ -260,40 +268,58 @@ TEST_F(cuda_device, drafting_refuses_what_a_host_can_see) {
     std::int64_t const first[] = {0, 4};
     EXPECT_EQ(draft(sampler, level, out), cudaSuccess);
     EXPECT_EQ(tokens.host(), std::vector<token_id>(8, support_ended));
-    EXPECT_EQ(draft(sampler, {-1, zeros.data(), zeros.data()}, out), cudaErrorInvalidValue);
-    EXPECT_EQ(draft(sampler, level, out, 0), cudaErrorInvalidValue);
-    EXPECT_EQ(draft(sampler, level, {}), cudaErrorInvalidValue);
-    EXPECT_EQ(draft(sampler, level, {tokens.data(), nullptr, -1}), cudaErrorInvalidValue);
-    EXPECT_EQ(draft(sampler, level, {tokens.data(), first, 0}), cudaErrorInvalidValue) << "no number of children";
-    EXPECT_EQ(draft(silent<law::stratified>{}, level, out), cudaErrorInvalidValue) << "no array of certain tokens";
-    EXPECT_EQ((draft(silent<law::iid, true>{}, level, out)), cudaErrorInvalidValue) << "no depths";
+    expect_refusal(draft(sampler, {-1, zeros.data(), zeros.data()}, out), "level.entries = -1: ");
+    expect_refusal(draft(sampler, {2, nullptr, zeros.data()}, out), "level.requests = null: ");
+    expect_refusal(draft(sampler, level, out, 0), "draft.vocabulary = 0: ");
+    expect_refusal(draft(sampler, level, {}), "out.tokens = null: ");
+    expect_refusal(draft(sampler, level, {tokens.data(), nullptr, -1}), "out.stride = -1: ");
+    expect_refusal(draft(sampler, level, {tokens.data(), first, 0}), "level.wanted = null: ");
+    expect_refusal(draft(silent<law::stratified>{}, level, out), "out.certain = null: ");
+    expect_refusal(draft(silent<law::iid, true>{}, level, out), "level.depths = null: ");
     EXPECT_EQ(standin::launches().size(), 1U);
 }
 
 TEST_F(cuda_device, masks_and_compaction_refuse_what_a_host_can_see) {
+    call const c(300);
+    auto const policy = mc::on(nullptr);
+    on_device<std::uint64_t> const words(64);
+    on_device<std::uint8_t> const bytes(640);
+    std::uint64_t* const no_words = nullptr;
+    std::int32_t* const no_positions = nullptr;
+    expect_refusal(write_masks(policy, c.trees, no_words, 1), "words = null: ");
+    expect_refusal(write_masks(policy, c.trees, words.data(), -1), "row_words = -1: ");
+    expect_refusal(write_positions(policy, c.trees, no_positions, no_positions), "contexts = null: ");
+    dense_masks<std::uint8_t> const dense{bytes.data(), 9, 8};
+    expect_refusal(write_bytes(policy, c.trees, words.data(), 1, dense), "out.row_stride = 8: rows would overlap");
+    expect_refusal(write_bytes(policy, c.trees, words.data(), 1, dense_masks<std::uint8_t>{}), "out.data = null: ");
     tree_batch trees;
     trees.nodes = 3;
-    EXPECT_EQ(mc::write_masks(nullptr, trees, nullptr, -1), cudaErrorInvalidValue);
-    trees.nodes = -1;
-    EXPECT_EQ(mc::write_positions(nullptr, trees, nullptr, nullptr), cudaErrorInvalidValue);
-    mc::kept_batch kept;
-    kept.requests = 2;
-    mc::contiguous_cache good;
+    expect_refusal(write_masks(policy, trees, words.data(), 1), "trees.nodes = 3: ");
+    on_device<node_id> const nodes(8);
+    on_device<std::int32_t> const counts(2);
+    on_device<std::int64_t> const bases(2);
+    kept_batch kept{2, nodes.data(), 4, counts.data(), bases.data()};
+    contiguous_cache good;
+    good.data = bytes.data();
     good.entry_bytes = 16;
     good.entry_stride = 16;
-    auto const refused = [&](auto const& change) {
-        mc::contiguous_cache cache = good;
+    auto const refused = [&](char const* text, auto const& change) {
+        contiguous_cache cache = good;
         change(cache);
-        EXPECT_EQ(mc::compact(nullptr, cache, kept), cudaErrorInvalidValue);
+        expect_refusal(compact_caches(policy, cache, kept), text);
     };
-    refused([](auto& cache) { cache.entry_bytes = 0; });
-    refused([](auto& cache) { cache.entry_stride = 15; });
-    refused([](auto& cache) { cache.axes[2].count = 0; });
-    refused([](auto& cache) { cache.axes[1] = {2, 0}; });
-    mc::paged_cache pages;
+    refused("cache.data = null: ", [](auto& cache) { cache.data = nullptr; });
+    refused("cache.entry_bytes = 0: ", [](auto& cache) { cache.entry_bytes = 0; });
+    refused("cache.entry_stride = 15: ", [](auto& cache) { cache.entry_stride = 15; });
+    refused("cache.axes[2] = 0: ", [](auto& cache) { cache.axes[2].count = 0; });
+    refused("cache.axes[1] = 0: ", [](auto& cache) { cache.axes[1] = {2, 0}; });
+    paged_cache pages;
+    pages.data = bytes.data();
     pages.entry_bytes = 16;
     pages.entry_stride = 16;
-    EXPECT_EQ(mc::compact(nullptr, pages, kept), cudaErrorInvalidValue) << "pages without entries";
+    expect_refusal(compact_caches(policy, pages, kept), "cache.page_entries = 0: ");
+    kept.nodes = nullptr;
+    expect_refusal(compact_caches(policy, good, kept), "kept.nodes = null: ");
     EXPECT_TRUE(standin::launches().empty());
 }
 

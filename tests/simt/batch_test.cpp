@@ -9,13 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/positions.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verify_request.hpp"
-#include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/launch_shape.hpp"
-#include "multidraft/cuda/mask_rows.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
@@ -157,9 +159,9 @@ TEST_F(simt_batch, returns_none_for_parents_that_are_not_a_tree) {
         EXPECT_EQ(answer(batch, verify::multi_path_block{}), none);
         // Masks and positions are arbitrary, but stay inside of the row.
         std::vector<std::uint64_t> words(batch.parents.size(), 99);
-        mc::detail::packed_word const packed{batch.trees(), words.data(), 1};
+        md::write_packed_word<std::uint64_t> const packed{batch.trees(), words.data(), 1};
         std::vector<std::int32_t> positions(batch.parents.size());
-        mc::detail::position_of_node const position{batch.trees(), batch.positions.data(), positions.data()};
+        md::write_position<std::int32_t> const position{batch.trees(), batch.positions.data(), positions.data()};
         for (std::int64_t k = 0; k < 10; ++k) {
             packed(k);
             position(k);
@@ -461,11 +463,11 @@ TEST(simt_masks, are_those_of_the_host) {
     auto const nodes = trees.offsets.back();
     std::int64_t const row_words = 5;
     std::vector<std::uint64_t> words(static_cast<std::size_t>(nodes * row_words), 99);
-    mc::detail::packed_word const packed{trees.view(), words.data(), row_words};
+    md::write_packed_word<std::uint64_t> const packed{trees.view(), words.data(), row_words};
     for (std::int64_t k = 0; k < nodes * row_words; ++k) packed(k);
     std::vector<std::int32_t> const bases{5, 0, 100, 7, 9, 1};
     std::vector<std::int32_t> positions(static_cast<std::size_t>(nodes));
-    mc::detail::position_of_node const position{trees.view(), bases.data(), positions.data()};
+    md::write_position<std::int32_t> const position{trees.view(), bases.data(), positions.data()};
     for (std::int64_t k = 0; k < nodes; ++k) position(k);
 
     std::vector<std::int64_t> const contexts{3, 0, 17, 2, 1, 0};
@@ -475,7 +477,7 @@ TEST(simt_masks, are_those_of_the_host) {
         auto* const data =
             reinterpret_cast<std::uint8_t*>((reinterpret_cast<std::uintptr_t>(dense.data()) + 15) / 16 * 16);
         std::int64_t const runs = (columns + 15) / 16;
-        mc::detail::dense_run<std::uint8_t> const run{
+        md::write_dense_run<std::uint8_t> const run{
             trees.view(), words.data(), row_words, {data, columns, stride, contexts.data()}, runs, 1, 0};
         for (std::int64_t k = 0; k < nodes * runs; ++k) run(k);
         for (std::size_t b = 0; b + 1 < trees.offsets.size(); ++b) {
@@ -506,11 +508,11 @@ TEST(simt_masks, are_those_of_the_host) {
 }
 
 template <class Piece, class Cache>
-void run_pieces(Cache const& cache, mc::kept_batch const& kept) {
+void run_pieces(Cache const& cache, kept_batch const& kept) {
     std::int64_t planes = 1;
     for (auto const& axis : cache.axes) planes *= axis.count;
     std::int64_t const pieces = cache.entry_bytes / static_cast<std::int64_t>(sizeof(Piece));
-    mc::detail::compact_piece<Piece, Cache> const body{cache, kept, pieces, planes};
+    md::compact_piece<Piece, Cache> const body{cache, kept, pieces, planes};
     for (std::int64_t k = 0; k < pieces * planes * kept.requests; ++k) body(k);
 }
 
@@ -521,7 +523,7 @@ TEST(simt_compaction, moves_what_the_host_moves) {
     std::vector<node_id> const nodes{1, 2, 3, 4, 5, 6, 2, 5, 9, 10, 11, 20, 3, 0, 0, 0, 0, 0};
     std::vector<std::int32_t> const counts{6, 6, 1};
     std::vector<std::int64_t> const bases{4, 0, 10};
-    mc::kept_batch const kept{3, nodes.data(), 6, counts.data(), bases.data(), 1};
+    kept_batch const kept{3, nodes.data(), 6, counts.data(), bases.data(), 1};
 
     alignas(16) static std::uint8_t bytes[3 * 2 * plane];
     std::vector<std::uint8_t> initial(sizeof(bytes));
@@ -545,11 +547,11 @@ TEST(simt_compaction, moves_what_the_host_moves) {
                 for (std::int64_t p = 0; p < 2; ++p)
                     for (std::int64_t t = 0; t < entries; ++t) expect(b, p, t, address);
         };
-        once(mc::detail::bytes_16{});
+        once(md::bytes_16{});
         once(std::uint32_t{});
         once(std::uint8_t{});
     };
-    mc::contiguous_cache flat;
+    contiguous_cache flat;
     flat.data = bytes;
     flat.request_stride = 2 * plane;
     flat.entry_stride = entry;
@@ -559,7 +561,7 @@ TEST(simt_compaction, moves_what_the_host_moves) {
 
     // Pages of 8 entries, both planes in one page, pages in any order.
     std::vector<std::int32_t> const table{14, 3, 0, 7, 9, 1, 2, 13, 4, 5, 6, 8, 10, 11, 12};
-    mc::paged_cache paged;
+    paged_cache paged;
     paged.data = bytes;
     paged.table = table.data();
     paged.table_stride = 5;

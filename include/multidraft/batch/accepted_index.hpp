@@ -7,7 +7,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/accepted_tokens.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
-#include "multidraft/batch/for_each_piece.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
@@ -75,7 +75,7 @@ struct write_accepted_index {
 ///
 /// On a host throws `invalid_input` like `write_accepted_tokens`. In a launch accepted nodes beyond the stride are left
 /// out, and the last entry has the token that follows its node. O(requests stride).
-template <piece_policy P, class Id>
+template <execution_policy P, class Id>
 auto write_accepted_index(P const& policy, tree_batch const& trees, verdict_batch const& verdicts,
                           accepted_index<Id> const& out) {
     return detail::checked(
@@ -88,8 +88,8 @@ auto write_accepted_index(P const& policy, tree_batch const& trees, verdict_batc
             detail::refuse_bad_outputs(policy, trees, verdicts, out.stride);
         },
         [&] {
-            return for_each_piece(policy, trees.requests * out.stride,
-                                  detail::write_accepted_index<Id>{trees, verdicts, out});
+            return for_each(policy, trees.requests * out.stride,
+                            detail::write_accepted_index<Id>{trees, verdicts, out});
         });
 }
 

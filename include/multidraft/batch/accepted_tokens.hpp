@@ -9,7 +9,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
-#include "multidraft/batch/for_each_piece.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
@@ -69,13 +69,13 @@ void refuse_bad_outputs(P const&, tree_batch const& trees, verdict_batch const& 
 }  // namespace detail
 
 /// Writes the tokens of a batch's verdicts, one entry per thread: `write_accepted_tokens(policy, trees, verdicts, out)`
-/// with the policy given to `verify_batch` (see `piece_policy`). A request that could not be decided gets no token: -1
-/// in all entries, and the count 0.
+/// with the policy given to `verify_batch` (see `execution_policy`). A request that could not be decided gets no token:
+/// -1 in all entries, and the count 0.
 ///
 /// On a host throws `invalid_input`, before anything is written, for missing arrays and a stride too short for the
 /// accepted tokens. In a launch nothing is checked, and tokens beyond the stride are left out and not counted.
 /// O(requests stride).
-template <piece_policy P, class Id>
+template <execution_policy P, class Id>
 auto write_accepted_tokens(P const& policy, tree_batch const& trees, verdict_batch const& verdicts,
                            accepted_tokens<Id> const& out) {
     return detail::checked(
@@ -86,8 +86,8 @@ auto write_accepted_tokens(P const& policy, tree_batch const& trees, verdict_bat
             detail::refuse_bad_outputs(policy, trees, verdicts, out.stride);
         },
         [&] {
-            return for_each_piece(policy, trees.requests * out.stride,
-                                  detail::write_accepted_token<Id>{trees, verdicts, out});
+            return for_each(policy, trees.requests * out.stride,
+                            detail::write_accepted_token<Id>{trees, verdicts, out});
         });
 }
 

@@ -83,15 +83,12 @@ struct paged_cache {
 
 namespace detail {
 
-/// The number of planes of a cache, over its whole list; 0 for invalid axes: a count below 1, or a stride of 0.
+/// The number of planes of a cache, over its whole list.
 template <class Cache>
 [[nodiscard]] constexpr std::int64_t planes_of(Cache const& cache) noexcept {
     std::int64_t planes = cache.list == nullptr ? 1 : cache.listed;
-    for (auto const& axis : cache.axes) {
-        if (axis.count < 1 || (axis.count > 1 && axis.stride == 0)) return 0;
-        planes *= axis.count;
-    }
-    return planes < 1 ? 0 : planes;
+    for (auto const& axis : cache.axes) planes *= axis.count;
+    return planes;
 }
 
 /// A power of two divides this number if and only if it divides the address and the size of every entry.
@@ -107,14 +104,6 @@ template <class Cache>
     for (auto const& axis : cache.axes)
         if (axis.count > 1) together |= static_cast<std::uintptr_t>(axis.stride);
     return together;
-}
-
-/// Whether the sizes of a cache are valid.
-template <class Cache>
-[[nodiscard]] constexpr bool is_valid_cache(Cache const& cache) noexcept {
-    if constexpr (requires { cache.page_entries; })
-        if (cache.page_entries < 1) return false;
-    return cache.entry_bytes >= 1 && cache.entry_stride >= cache.entry_bytes && planes_of(cache) > 0;
 }
 
 /// Moves the same piece of `sizeof(Piece)` bytes of every entry that moves, in one plane of one request.

@@ -10,7 +10,7 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/caches.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
-#include "multidraft/batch/for_each_piece.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -18,13 +18,13 @@ namespace MULTIDRAFT_NAMESPACE {
 namespace detail {
 
 /// Moves all pieces; each thread moves one piece of every entry that moves.
-template <piece_policy P, class Cache>
+template <execution_policy P, class Cache>
 auto compact_by_pieces(P const& policy, Cache const& cache, kept_batch const& kept) {
     return with_piece(cache, [&]<class Piece>(Piece) {
         std::int64_t const planes = planes_of(cache);
         std::int64_t const pieces = cache.entry_bytes / static_cast<std::int64_t>(sizeof(Piece));
-        return for_each_piece(policy, pieces * planes * kept.requests,
-                              compact_piece<Piece, Cache>{cache, kept, pieces, planes});
+        return for_each(policy, pieces * planes * kept.requests,
+                        compact_piece<Piece, Cache>{cache, kept, pieces, planes});
     });
 }
 
@@ -66,7 +66,7 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
 ///
 /// Throws `invalid_input`, before anything is moved, for missing arrays and invalid sizes, or on a CUDA stream returns
 /// `cudaErrorInvalidValue` for them; the contents of the arrays are not checked.
-template <piece_policy P, class Cache>
+template <execution_policy P, class Cache>
 auto compact_caches(P const& policy, Cache const& cache, kept_batch const& kept) {
     return detail::checked(
         policy,

@@ -1,4 +1,4 @@
-// Drawing the children of a level of a batch on host threads.
+// Drawing the children of a level of a batch, wherever a call runs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +10,9 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -21,6 +21,7 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/tree/topology.hpp"
 
@@ -63,36 +64,62 @@ void check_entry(level_batch const& level, Rows const& rows, request_batch const
     refuse_reported({of_bias.what, b, of_bias.index, of_bias.token, of_bias.value});
 }
 
+/// The work on one entry of a level.
+template <sampler Sampler, logit_row_batch Rows>
+struct draw_children {
+    Sampler sampler;
+    level_batch level;
+    Rows rows;
+    request_batch requests;
+    children_batch out;
+
+    template <group G>
+    MULTIDRAFT_HD void operator()(G const& g, std::int64_t e) const {
+        draft_entry(g, sampler, static_cast<std::int32_t>(e), level, rows, requests, out);
+    }
+};
+
 }  // namespace detail
 
-/// Bytes of workspace for `draft_batch` on a host: none.
-template <host_policy P>
-[[nodiscard]] constexpr std::size_t draft_workspace_size(P const&, std::int32_t /*entries*/) noexcept {
-    return 0;
+/// Bytes of workspace for `draft_batch`, for levels of up to `entries` nodes: `row_workspace_size`.
+template <execution_policy P>
+[[nodiscard]] constexpr std::size_t draft_workspace_size(P const& policy, std::int32_t entries) noexcept {
+    return row_workspace_size(policy, entries);
 }
 
-/// Draws the children of the nodes of a level on host threads, with a sampler of `multidraft/draft/` such as
-/// `draft::sequential{}`: for each entry the row's normaliser and the draws. The same call runs on CUDA, Kokkos and
-/// ranks.
+/// Draws the children of the nodes of a level, with a sampler of `multidraft/draft/` such as `draft::sequential{}`: for
+/// each entry the row's normaliser and the draws. On a device one launch does both, with a group of threads for each
+/// entry.
 ///
 /// - `policy`: see `verify_batch`.
 /// - `rows`: `draft_rows` of a `logit_batch` or an `adjusted_batch`; row e is that of entry e.
-/// - `out`: the same tokens as for each entry alone with the same seed. If a row's support is smaller than the number
-///   of children, or the row is not a distribution, the remaining children are `support_ended`; `verify_batch` accepts
-///   trees with such children, with the law of the draws: `drawn_by<Sampler::law>(trees)`.
+/// - `out`: the same tokens as for each entry alone with the same seed, wherever they are drawn. If a row's support is
+///   smaller than the number of children, or the row is not a distribution, the remaining children are `support_ended`;
+///   `verify_batch` accepts trees with such children, with the law of the draws: `drawn_by<Sampler::law>(trees)`.
+/// - `scratch`: `draft_workspace_size(policy, entries)` bytes, or none, which excludes grid-wide launches.
 ///
-/// A sampler of a law with certain children writes their number to `out.certain`. Nothing is allocated. Throws
-/// `invalid_input`, before anything is written, for invalid entries, a node that a request has twice in a row of its
-/// entries (unless nothing is drawn, `law::deterministic`), sampling parameters and arrays.
-template <host_policy P, sampler Sampler, logit_row_batch Rows>
-void draft_batch(P const& policy, Sampler const& sampler, level_batch const& level, draft_rows<Rows> const& rows,
-                 request_batch const& requests, children_batch const& out, workspace const& /*scratch*/ = {}) {
-    detail::refuse_bad_level<Sampler>(level, rows.rows, requests, out);
-    for (std::int32_t e = 0; e < level.entries; ++e)
-        detail::check_entry<typename Sampler::law>(level, rows.rows, requests, out, e);
-    detail::parallel_for(policy, level.entries, [&](std::int32_t e, int) {
-        detail::draft_entry(detail::host_batch_group{}, sampler, e, level, rows.rows, requests, out);
-    });
+/// A sampler of a law with certain children writes their number to `out.certain`. Nothing is allocated. On a host
+/// throws `invalid_input`, before anything is written, for invalid entries, a node that a request has twice in a row of
+/// its entries (unless nothing is drawn, `law::deterministic`), sampling parameters and arrays. In a launch the
+/// contents of arrays are not checked; for the rest Kokkos throws, and a stream returns `cudaErrorInvalidValue`
+/// (`cuda::last_refusal`).
+template <execution_policy P, sampler Sampler, logit_row_batch Rows>
+auto draft_batch(P const& policy, Sampler const& sampler, level_batch const& level, draft_rows<Rows> const& rows,
+                 request_batch const& requests, children_batch const& out, workspace const& scratch = {}) {
+    return detail::checked(
+        policy,
+        [&] {
+            detail::refuse_bad_level<Sampler>(level, rows.rows, requests, out);
+            for (std::int32_t e = 0; host_policy<P> && e < level.entries; ++e)
+                detail::check_entry<typename Sampler::law>(level, rows.rows, requests, out, e);
+        },
+        [&] {
+            auto const make = [&](auto const& same) {
+                return detail::draw_children<Sampler, std::remove_cvref_t<decltype(same)>>{sampler, level, same,
+                                                                                           requests, out};
+            };
+            return for_each_row(policy, level.entries, rows.rows, make, scratch);
+        });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

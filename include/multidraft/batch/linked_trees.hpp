@@ -12,7 +12,7 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/batch/built_trees.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
-#include "multidraft/batch/for_each_piece.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
@@ -125,7 +125,7 @@ struct write_eagle_parent {
 /// On a host throws `invalid_input`, before anything is written, for missing arrays and links that do not form a tree
 /// (see `validate_links`), with the node's index in the batch; this allocates. In a launch nothing is checked: invalid
 /// links give a valid tree with at most as many nodes. O(N) per request.
-template <piece_policy P, std::integral Id>
+template <execution_policy P, std::integral Id>
 auto build_trees(P const& policy, tree_batch const& trees, link_batch<Id> const& links, built_trees const& out) {
     auto const refuse_bad_links = [&] {
         detail::refuse_bad_counts(trees);
@@ -149,13 +149,13 @@ auto build_trees(P const& policy, tree_batch const& trees, link_batch<Id> const&
         }
     };
     return detail::checked(policy, refuse_bad_links, [&] {
-        return for_each_piece(policy, trees.requests, detail::build_from_links<Id>{trees, links, out});
+        return for_each(policy, trees.requests, detail::build_from_links<Id>{trees, links, out});
     });
 }
 
 /// Writes the links of all trees of a batch, one request per thread (see `write_links`). Nodes may be in any order.
 /// Both arrays have one entry for each node of the batch. `trees.tokens` is not read. O(N) per request.
-template <piece_policy P, std::integral Id>
+template <execution_policy P, std::integral Id>
 auto write_links(P const& policy, tree_batch const& trees, Id* first_child, Id* next_sibling) {
     auto const refuse_bad_arrays = [&] {
         detail::refuse_bad_trees(trees, false);
@@ -164,8 +164,7 @@ auto write_links(P const& policy, tree_batch const& trees, Id* first_child, Id* 
         detail::refuse_null(next_sibling, "next_sibling");
     };
     return detail::checked(policy, refuse_bad_arrays, [&] {
-        return for_each_piece(policy, trees.requests,
-                              detail::write_links_of_request<Id>{trees, first_child, next_sibling});
+        return for_each(policy, trees.requests, detail::write_links_of_request<Id>{trees, first_child, next_sibling});
     });
 }
 
@@ -175,7 +174,7 @@ auto write_links(P const& policy, tree_batch const& trees, Id* first_child, Id* 
 /// `offsets`.
 ///
 /// A node whose parent was not selected gets the parent -1 and no link. O(N) per node.
-template <piece_policy P, std::integral Id>
+template <execution_policy P, std::integral Id>
 auto write_eagle_parents(P const& policy, tree_batch const& trees, eagle_batch<Id> const& lists, node_id* parents) {
     auto const refuse_bad_lists = [&] {
         detail::refuse_bad_counts(trees);
@@ -187,7 +186,7 @@ auto write_eagle_parents(P const& policy, tree_batch const& trees, eagle_batch<I
         if (lists.list_size < 1) refuse("lists.list_size", lists.list_size, "the first beam is the root");
     };
     return detail::checked(policy, refuse_bad_lists, [&] {
-        return for_each_piece(policy, trees.nodes, detail::write_eagle_parent<Id>{trees, lists, parents});
+        return for_each(policy, trees.nodes, detail::write_eagle_parent<Id>{trees, lists, parents});
     });
 }
 

@@ -10,7 +10,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
-#include "multidraft/batch/for_each_piece.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 
@@ -48,8 +48,13 @@ struct write_packed_word {
     MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
         std::int64_t const row = k / row_words;
         auto const mine = static_cast<node_id>(k % row_words);
-        std::int64_t const first = trees.offsets[trees.request_of(row)];
+        std::int32_t const b = trees.request_of(row);
+        std::int64_t const first = trees.offsets[b];
         std::uint64_t here = 0;
+        if (trees.offsets[b + 1] - first > row_words * bits) {  // a tree too wide for its rows
+            words[k] = Word{0};
+            return;
+        }
         // Ancestors have smaller numbers, so the walk ends below the word, or at a parent that is not an earlier node.
         auto above = static_cast<node_id>(row - first + 1);
         for (node_id v = above - 1; v >= 0 && v < above && v / bits >= mine; v = trees.parents[first + v]) {
@@ -188,9 +193,25 @@ struct write_mask_start {
     }
 };
 
-inline void refuse_bad_contexts(tree_batch const& trees, std::int32_t const* contexts) {
+template <class Count>
+void refuse_bad_contexts(tree_batch const& trees, Count const* contexts) {
     for (std::int32_t b = 0; contexts != nullptr && b < trees.requests; ++b)
         if (contexts[b] < 0) refuse("contexts", b, contexts[b], "a context has 0 entries or more");
+}
+
+/// Refuses missing words of packed masks and, on a host, rows too short for a tree.
+template <class P, class Word>
+void refuse_bad_words(P const&, tree_batch const& trees, Word const* words, std::int64_t row_words) {
+    refuse_bad_trees(trees, false);
+    if (trees.requests == 0) return;
+    refuse_null(words, "words");
+    if (row_words < 1) refuse("row_words", row_words, "a row has 1 word or more");
+    constexpr auto bits = static_cast<std::int64_t>(8 * sizeof(Word));
+    for (std::int32_t b = 0; host_policy<P> && b < trees.requests; ++b)
+        if (trees.size(b) > row_words * bits)
+            refuse("row_words", row_words,
+                   "request " + std::to_string(b) + " has " + std::to_string(trees.size(b)) + " nodes, and a word " +
+                       std::to_string(bits) + " bits");
 }
 
 template <class P, class T>
@@ -218,33 +239,20 @@ void refuse_bad_masks(P const&, tree_batch const& trees, ragged_masks<T> const& 
 ///
 /// Words have 1, 2, 4 or 8 bytes. SGLang's `QLEN_ONLY_BITPACKING` has one word of 1, 2 or 4 bytes per node,
 /// TensorRT-LLM's packed masks have words of 4, `mask_view` reads words of 8. On a host throws `invalid_input` for
-/// missing arrays and rows too short for a tree; in a launch nothing is checked. O(depth) per word.
-template <piece_policy P, detail::word_of_bits Word>
+/// missing arrays and rows too short for a tree; in a launch such a tree gets rows of zeros. O(depth) per word.
+template <execution_policy P, detail::word_of_bits Word>
 auto write_masks(P const& policy, tree_batch const& trees, Word* words, std::int64_t row_words) {
     return detail::checked(
-        policy,
+        policy, [&] { detail::refuse_bad_words(policy, trees, words, row_words); },
         [&] {
-            detail::refuse_bad_trees(trees, false);
-            if (trees.requests == 0) return;
-            detail::refuse_null(words, "words");
-            if (row_words < 1) refuse("row_words", row_words, "a row has 1 word or more");
-            constexpr auto bits = static_cast<std::int64_t>(8 * sizeof(Word));
-            for (std::int32_t b = 0; host_policy<P> && b < trees.requests; ++b)
-                if (trees.size(b) > row_words * bits)
-                    refuse("row_words", row_words,
-                           "request " + std::to_string(b) + " has " + std::to_string(trees.size(b)) +
-                               " nodes, and a word " + std::to_string(bits) + " bits");
-        },
-        [&] {
-            return for_each_piece(policy, trees.nodes * row_words,
-                                  detail::write_packed_word<Word>{trees, words, row_words});
+            return for_each(policy, trees.nodes * row_words, detail::write_packed_word<Word>{trees, words, row_words});
         });
 }
 
 /// Writes the `starts` of ragged masks, requests + 1 entries, one per thread. With `unit_bits` 1 they count entries,
 /// for `write_ragged_masks`; with 8 they count bytes, each request rounded up to whole bytes, for `write_ragged_bits`.
 /// O(requests) per entry.
-template <piece_policy P>
+template <execution_policy P>
 auto write_mask_starts(P const& policy, tree_batch const& trees, std::int32_t const* contexts, std::int64_t unit_bits,
                        std::int64_t* starts) {
     return detail::checked(
@@ -256,8 +264,8 @@ auto write_mask_starts(P const& policy, tree_batch const& trees, std::int32_t co
             if constexpr (host_policy<P>) detail::refuse_bad_contexts(trees, contexts);
         },
         [&] {
-            return for_each_piece(policy, trees.requests + std::int64_t{1},
-                                  detail::write_mask_start{trees, contexts, unit_bits, starts});
+            return for_each(policy, trees.requests + std::int64_t{1},
+                            detail::write_mask_start{trees, contexts, unit_bits, starts});
         });
 }
 
@@ -266,26 +274,26 @@ auto write_mask_starts(P const& policy, tree_batch const& trees, std::int32_t co
 ///
 /// On a host throws `invalid_input`, before anything is written, for missing arrays, contexts below 0 and decreasing
 /// starts; in a launch nothing is checked. O(1) per entry of the context, O(depth) per entry of the tree.
-template <piece_policy P, class T>
+template <execution_policy P, class T>
 auto write_ragged_masks(P const& policy, tree_batch const& trees, ragged_masks<T> const& out, T attends, T hidden) {
     return detail::checked(
         policy, [&] { detail::refuse_bad_masks(policy, trees, out); },
         [&] {
             constexpr std::int64_t width = detail::write_ragged_run<T>::width;
             std::int64_t const runs = trees.requests > 0 ? (out.size + width - 1) / width : 0;
-            return for_each_piece(policy, runs, detail::write_ragged_run<T>{trees, out, attends, hidden});
+            return for_each(policy, runs, detail::write_ragged_run<T>{trees, out, attends, hidden});
         });
 }
 
 /// Writes ragged masks with one bit per entry, one byte per thread; `out.size` and `out.starts` count bytes. Entry e of
 /// request b is bit e % 8 of byte `starts[b] + e / 8`; a request's last bits are 0. This is FlashInfer's packed
 /// `custom_mask`. Throws like `write_ragged_masks`.
-template <piece_policy P>
+template <execution_policy P>
 auto write_ragged_bits(P const& policy, tree_batch const& trees, ragged_masks<std::uint8_t> const& out) {
     return detail::checked(
         policy, [&] { detail::refuse_bad_masks(policy, trees, out); },
         [&] {
-            return for_each_piece(policy, trees.requests > 0 ? out.size : 0, detail::write_ragged_byte{trees, out});
+            return for_each(policy, trees.requests > 0 ? out.size : 0, detail::write_ragged_byte{trees, out});
         });
 }
 

@@ -7,7 +7,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
-#include "multidraft/batch/for_each_piece.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -34,7 +34,7 @@ struct write_position {
 /// Writes the positions of all nodes, one per thread: `contexts[b]`, the number of tokens before the root, plus the
 /// depth. `Id`: `std::int64_t` (SGLang) or `std::int32_t`. Nodes may be in any order with parents before children;
 /// tokens are not read. Throws `invalid_input` for missing arrays, or returns an error for them. O(depth) per node.
-template <piece_policy P, std::integral Id>
+template <execution_policy P, std::integral Id>
 auto write_positions(P const& policy, tree_batch const& trees, std::int32_t const* contexts, Id* out) {
     return detail::checked(
         policy,
@@ -45,7 +45,7 @@ auto write_positions(P const& policy, tree_batch const& trees, std::int32_t cons
             detail::refuse_null(out, "out");
         },
         [&] {
-            return for_each_piece(policy, trees.nodes, detail::write_position<Id>{trees, contexts, out});
+            return for_each(policy, trees.nodes, detail::write_position<Id>{trees, contexts, out});
         });
 }
 

@@ -7,7 +7,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/check_rows_call.hpp"
-#include "multidraft/batch/for_each_row.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
@@ -42,7 +42,7 @@ struct predict_row {
 /// then verifies the batch at temperature 0 and reads no row; its verdicts are those of `verify_batch` with any
 /// lossless verifier at temperature 0.
 ///
-/// - `policy`: as for `verify_batch`; include `cuda/for_each_row.cuh` or `kokkos/for_each_row.hpp` for those.
+/// - `policy`: as for `verify_batch`; include `cuda/on.cuh` or `kokkos/on.hpp` for those.
 /// - `target`: `target_rows` of a `logit_batch`, or of an `adjusted_batch` with masks and biases. Sampling parameters
 ///   are not used.
 /// - `predicted`: an entry for each node, `std::int64_t` or `std::int32_t`, in memory that the policy can access (CUDA:
@@ -50,7 +50,7 @@ struct predict_row {
 /// - `scratch`: `row_workspace_size(policy, trees.nodes)` bytes, or none.
 ///
 /// O(nodes x vocabulary). Errors as for `prepare_batch`. Nothing is allocated.
-template <row_policy P, logit_row_batch Rows, class Id>
+template <execution_policy P, logit_row_batch Rows, class Id>
 auto predict_batch(P const& policy, tree_batch const& trees, target_rows<Rows> const& target, Id* predicted,
                    workspace const& scratch = {}) {
     auto const make = [&](auto const& same) {

@@ -9,7 +9,7 @@
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/detail/check_rows_call.hpp"
-#include "multidraft/batch/for_each_row.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
@@ -67,7 +67,7 @@ struct prepare_row {
     }
 };
 
-template <row_policy P, class Rows>
+template <execution_policy P, class Rows>
 auto prepare_rows_of(P const& policy, tree_batch const& trees, batch_argument owner, Rows const& rows,
                      row_state_batch const& out, workspace const& scratch) {
     static_assert(!has_adjustments<Rows>, "multidraft: rows with masks and biases are not prepared");
@@ -92,7 +92,7 @@ auto prepare_rows_of(P const& policy, tree_batch const& trees, batch_argument ow
 /// only where a candidate is rejected. All rows are processed in parallel, not one after another as a walk gets to
 /// them.
 ///
-/// - `policy`: as for `verify_batch`; include `cuda/for_each_row.cuh` or `kokkos/for_each_row.hpp` for those.
+/// - `policy`: as for `verify_batch`; include `cuda/on.cuh` or `kokkos/on.hpp` for those.
 /// - `target`: `target_rows` of a `logit_batch` of float, `float16` or `bfloat16`, without masks and biases.
 /// - `out`: for each node a state, `kept_sums(vocabulary)` sums and, if wanted, `chunks_of(vocabulary)` words of
 ///   `runs`, in memory that the policy can access (CUDA: of the device). Rows of nodes that were not drawn are not
@@ -107,7 +107,7 @@ auto prepare_rows_of(P const& policy, tree_batch const& trees, batch_argument ow
 /// On a host throws `invalid_input`, before anything is written, for missing arrays, invalid trees, sampling parameters
 /// out of range and negative row indices; with Kokkos for missing arrays. On CUDA returns the launch's error;
 /// `cudaErrorInvalidValue` for missing arrays. Nothing is allocated.
-template <row_policy P, logit_row_batch Rows>
+template <execution_policy P, logit_row_batch Rows>
 auto prepare_batch(P const& policy, tree_batch const& trees, target_rows<Rows> const& target,
                    row_state_batch const& out, workspace const& scratch = {}) {
     return detail::prepare_rows_of(policy, trees, batch_argument::target, target.rows, out, scratch);
@@ -115,7 +115,7 @@ auto prepare_batch(P const& policy, tree_batch const& trees, target_rows<Rows> c
 
 /// The same for the draft's rows of nodes with children. For engines that draw their own candidates; `draft_batch`
 /// writes these states itself (`children_batch::states`). `out.sums` may be null.
-template <row_policy P, logit_row_batch Rows>
+template <execution_policy P, logit_row_batch Rows>
 auto prepare_batch(P const& policy, tree_batch const& trees, draft_rows<Rows> const& draft, row_state_batch const& out,
                    workspace const& scratch = {}) {
     return detail::prepare_rows_of(policy, trees, batch_argument::draft, draft.rows, out, scratch);

@@ -6,7 +6,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
-#include "multidraft/batch/for_each_piece.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
@@ -82,7 +82,7 @@ private:
 /// The output is described at `verdict_batch`. A request gets the token `none` if a prediction along its path is
 /// negative or not in the range of tokens, if its parents do not form a tree, or if the path has no space. On a host
 /// throws `invalid_input` for missing arrays. O(N + depth log N) per request.
-template <piece_policy P, class Id>
+template <execution_policy P, class Id>
 auto verify_predictions(P const& policy, tree_batch const& trees, prediction_batch<Id> const& predicted,
                         verdict_batch const& out) {
     return detail::checked(
@@ -94,7 +94,7 @@ auto verify_predictions(P const& policy, tree_batch const& trees, prediction_bat
             detail::refuse_bad_verdicts(out);
         },
         [&] {
-            return for_each_piece(policy, trees.requests, detail::follow_predictions<Id>{trees, predicted, out});
+            return for_each(policy, trees.requests, detail::follow_predictions<Id>{trees, predicted, out});
         });
 }
 

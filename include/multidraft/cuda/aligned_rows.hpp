@@ -7,6 +7,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/widened_batch.hpp"
@@ -44,6 +45,12 @@ template <class Rows>
 inline constexpr bool always_aligned = !row_batch<Rows> || (read_at_once<Rows> > 1);
 template <class T, class Layout>
 inline constexpr bool always_aligned<adjusted_batch<T, Layout>> = false;
+
+/// A call that gives no rows reads them entry by entry.
+template <>
+inline constexpr bool may_be_aligned<rows_of_size> = false;
+template <>
+inline constexpr bool always_aligned<rows_of_size> = false;
 
 /// Whether every row begins at a multiple of 16 bytes, or there are no rows.
 template <class Rows>

@@ -9,11 +9,12 @@
 #include <cstdint>
 #include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_scan.cuh>
+#include <string>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/cuda/level_order.hpp"
-#include "multidraft/cuda/mask.cuh"
+#include "multidraft/cuda/on.cuh"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
@@ -29,6 +30,14 @@ struct set_first {
                                             std::int32_t requests, std::int64_t* sums, cudaStream_t stream) {
     return cub::DeviceScan::InclusiveScan(workspace, workspace_size, thrust::make_transform_iterator(sizes, to_long{}),
                                           sums, add_long{}, requests, stream);
+}
+
+/// The error of a workspace that is missing or has less than `wanted` bytes.
+[[nodiscard]] inline cudaError_t refused_workspace(void const* workspace, std::size_t size, std::size_t wanted) {
+    if (workspace == nullptr) size = 0;
+    if (size >= wanted) return cudaSuccess;
+    return stream_policy::refused(
+        {"workspace_size", -1, std::to_string(size), std::to_string(wanted) + " bytes are needed"});
 }
 
 /// Allocates parts of a workspace, each aligned to 256 bytes; with a null workspace only counts the bytes.
@@ -121,21 +130,18 @@ struct best_parts {
     if (trees.requests == 0) return cudaSuccess;
     detail::build_parts parts;
     if (cudaError_t const e = detail::build_parts::of(workspace, trees.nodes, parts)) return e;
-    if (workspace == nullptr || workspace_size < parts.bytes) return cudaErrorInvalidValue;
-    if (cudaError_t const e = detail::for_each(trees.requests, stream, detail::find_root{trees, parts.scratch}))
-        return e;
-    if (cudaError_t const e = detail::for_each(trees.nodes, stream, detail::locate_node{trees, parts.scratch}))
-        return e;
+    if (cudaError_t const e = detail::refused_workspace(workspace, workspace_size, parts.bytes)) return e;
+    if (cudaError_t const e = for_each(on(stream), trees.requests, detail::find_root{trees, parts.scratch})) return e;
+    if (cudaError_t const e = for_each(on(stream), trees.nodes, detail::locate_node{trees, parts.scratch})) return e;
     if (cudaError_t const e =
             cub::DeviceMergeSort::SortKeys(parts.sort, parts.sort_size, parts.scratch.keys, trees.nodes,
                                            detail::before_in_level_order{trees, parts.scratch}, stream))
         return e;
-    if (cudaError_t const e = detail::for_each(trees.nodes, stream, detail::number_node{trees, parts.scratch}))
-        return e;
-    if (cudaError_t const e = detail::for_each(trees.nodes, stream, detail::write_node{trees, parts.scratch, out}))
+    if (cudaError_t const e = for_each(on(stream), trees.nodes, detail::number_node{trees, parts.scratch})) return e;
+    if (cudaError_t const e = for_each(on(stream), trees.nodes, detail::write_node{trees, parts.scratch, out}))
         return e;
     if (out.faults == nullptr) return cudaSuccess;
-    return detail::for_each(trees.requests, stream, detail::count_lost{trees, parts.scratch, out.faults});
+    return for_each(on(stream), trees.requests, detail::count_lost{trees, parts.scratch, out.faults});
 }
 
 /// Bytes of device memory that `write_offsets` needs as workspace; 0 if CUB finds no device.
@@ -149,8 +155,10 @@ struct best_parts {
 [[nodiscard]] inline cudaError_t write_offsets(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                                std::int32_t const* sizes, std::int32_t requests,
                                                std::int64_t* offsets) {
-    if (requests < 0 || (requests > 0 && workspace == nullptr)) return cudaErrorInvalidValue;
-    if (cudaError_t const e = detail::for_each(1, stream, detail::set_first{offsets})) return e;
+    if (requests < 0)
+        return stream_policy::refused({"requests", -1, std::to_string(requests), "a batch has 0 requests or more"});
+    if (cudaError_t const e = detail::refused_workspace(workspace, workspace_size, requests > 0 ? 1 : 0)) return e;
+    if (cudaError_t const e = for_each(on(stream), 1, detail::set_first{offsets})) return e;
     if (requests == 0) return cudaSuccess;
     return detail::scan_sizes(workspace, workspace_size, sizes, requests, offsets + 1, stream);
 }
@@ -171,15 +179,17 @@ struct best_parts {
     if (trees.requests == 0) return cudaSuccess;
     detail::best_parts parts;
     if (cudaError_t const e = detail::best_parts::of(workspace, trees.nodes, parts)) return e;
-    if (workspace == nullptr || workspace_size < parts.bytes || wanted < 1) return cudaErrorInvalidValue;
+    if (cudaError_t const e = detail::refused_workspace(workspace, workspace_size, parts.bytes)) return e;
+    if (wanted < 1)
+        return stream_policy::refused({"wanted", -1, std::to_string(wanted), "1 node or more is wanted of a tree"});
     if (cudaError_t const e =
-            detail::for_each(trees.nodes, stream, detail::init_score_key{trees, parts.keys, parts.request}))
+            for_each(on(stream), trees.nodes, detail::init_score_key{trees, parts.keys, parts.request}))
         return e;
     if (cudaError_t const e = cub::DeviceMergeSort::SortKeys(parts.sort, parts.sort_size, parts.keys, trees.nodes,
                                                              detail::before_by_score{scores, parts.request}, stream))
         return e;
-    return detail::for_each(std::int64_t{trees.requests} * wanted, stream,
-                            detail::write_best_node{trees, parts.keys, wanted, out});
+    return for_each(on(stream), std::int64_t{trees.requests} * wanted,
+                    detail::write_best_node{trees, parts.keys, wanted, out});
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -111,8 +111,9 @@ template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_
     int const prefetched = device::prefetched_rows(trees.requests, policy.options);
     device::partition parts = device::divide_workspace(scratch.data, scratch.size, trees.requests, slices.each);
     auto const with = [&](auto whole_kernel, auto split_kernel, auto const& p, auto const& q) {
-        return device::launch_rows(policy, whole_kernel, split_kernel, trees.requests, target.rows.vocabulary, parts,
-                                   verifier, fitting, p, q, requests, out, slices, prefetched);
+        return device::launch_rows(policy.stream, policy.options, whole_kernel, split_kernel, trees.requests,
+                                   target.rows.vocabulary, parts, verifier, fitting, p, q, requests, out, slices,
+                                   prefetched);
     };
     auto const with_aligned = [&] {
         target_rows const p(device::as_aligned(target.rows));

@@ -14,7 +14,6 @@
 #include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/launch_shape.hpp"
-#include "multidraft/cuda/on.cuh"
 
 namespace MULTIDRAFT_NAMESPACE::cuda::detail {
 
@@ -88,17 +87,17 @@ inline void refuse_bad_scratch(void const* workspace, std::size_t size, std::int
 /// parameter of both is a `wide_exchange`. Grid-wide only where `parts` has memory for it; the second kernel's group is
 /// then a `wide_group`.
 template <class... Parameters, class... Arguments>
-[[nodiscard]] cudaError_t launch_rows(stream_policy const& policy, void (*whole)(Parameters...),
+[[nodiscard]] cudaError_t launch_rows(cudaStream_t stream, launch_options const& options, void (*whole)(Parameters...),
                                       void (*split)(Parameters...), std::int64_t count, index_t vocabulary,
                                       partition const& parts, Arguments const&... arguments) {
     shape s;
-    if (cudaError_t const e = choose_for(whole, count, vocabulary, policy.options, parts.has_grid, s)) return e;
+    if (cudaError_t const e = choose_for(whole, count, vocabulary, options, parts.has_grid, s)) return e;
     wide_exchange grid;
     if (s.grid) {
         grid = {parts.grid, s.ranks};
-        if (cudaError_t const e = parts.grid.clear(static_cast<std::int32_t>(count), policy.stream)) return e;
+        if (cudaError_t const e = parts.grid.clear(static_cast<std::int32_t>(count), stream)) return e;
     }
-    return launch(s.split ? split : whole, count, s, row_threads, policy.stream, arguments..., grid);
+    return launch(s.split ? split : whole, count, s, row_threads, stream, arguments..., grid);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::cuda::detail

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/base/arithmetic.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
@@ -15,9 +14,8 @@
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/tree_rules.hpp"
-#include "multidraft/batch/validate_for.hpp"
+#include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/shards/detail/team_call.hpp"
 #include "multidraft/shards/rank_team.hpp"
@@ -62,12 +60,6 @@ template <class Team, draft_law Law, class Target, class Draft>
 
 }  // namespace shards::detail
 
-/// Bytes of workspace for `validate_batch` on a rank, beside the team's own memory: none.
-template <shards::communicator C>
-[[nodiscard]] constexpr std::size_t validate_workspace_size(shards::rank_team<C> const&) noexcept {
-    return 0;
-}
-
 /// Checks the arguments of `verify_batch` like the call on a host (`batch/validate.hpp`) and writes the first fault to
 /// `*report`, the same on all ranks of a team. Called by all ranks. One pass over all rows. Throws `invalid_input` on
 /// all ranks if arrays are missing on one, or if a rank's trees, requests or sampling parameters differ from those of
@@ -75,7 +67,7 @@ template <shards::communicator C>
 template <shards::communicator C, draft_law Law, row_batch Target, draft_row_batch Draft>
 void validate_batch(shards::rank_team<C>& team, tree_rules const& rules, drafted_batch<Law> const& drafts,
                     target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
-                    validation_report* report, workspace const& /*scratch*/ = {}) {
+                    validation_report* report) {
     tree_batch const& trees = drafts.trees;
     Target p = target.rows;
     Draft q = draft.rows;
@@ -102,11 +94,7 @@ void validate_batch(shards::rank_team<C>& team, tree_rules const& rules, drafted
         shards::detail::finish_completing(team, p, q);
         *report = shards::detail::report_of_rows(team, drafts, rules, p, q, requests);
     }
-    if (report->what != batch_argument::nothing) return;
-    if (arithmetic_fault const fault = check_arithmetic(); fault != arithmetic_fault::nothing) {
-        report->what = batch_argument::arithmetic;
-        report->value = static_cast<double>(fault);
-    }
+    *report = detail::report_with_arithmetic(*report);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -1,6 +1,7 @@
 // The launches compile without warnings in a project that adds include/ by hand, without flags of the library.
-#include "multidraft/cuda/draft.cuh"
-#include "multidraft/cuda/validate.cuh"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/validate.hpp"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/sequential.hpp"
@@ -40,7 +41,7 @@ cudaError_t check_all(batch const& b, md::logit_batch<float16> const& p, md::log
         return e;
     if (cudaError_t const e =
             md::validate_batch(mc::on(b.stream), md::tree_rules{}, md::drawn_by<law::conditional_poisson>(b.trees),
-                               md::target_rows(p), md::draft_rows(q), b.requests, report, b.scratch))
+                               md::target_rows(p), md::draft_rows(q), b.requests, report))
         return e;
     if (cudaError_t const e = check<verify::recursive_rejection<law::sequential>>(b, p, q)) return e;
     if (cudaError_t const e = check<verify::traversal<law::sequential>>(b, p, q)) return e;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/arithmetic.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
@@ -39,13 +40,17 @@ struct batch_fault {
 };
 
 /// Faults in the order of these numbers. No fault is the largest.
-using fault_key = unsigned long long;
+using fault_key = std::uint64_t;
 inline constexpr fault_key no_fault = ~fault_key{0};
 
 [[nodiscard]] MULTIDRAFT_HD inline fault_key key_of(std::int32_t request, batch_fault const& f) noexcept {
     if (f.what == batch_argument::nothing) return no_fault;
     return static_cast<fault_key>(request) << 33 | static_cast<fault_key>(f.what) << 28 |
            static_cast<fault_key>(f.index & 0xfffffff);
+}
+
+[[nodiscard]] MULTIDRAFT_HD constexpr std::int32_t request_of(fault_key key) noexcept {
+    return static_cast<std::int32_t>(key >> 33);
 }
 
 /// Whether the nodes of a request can be read.
@@ -239,6 +244,27 @@ template <class Rows>
     return {};
 }
 
+/// The first fault of a request, entries of rows not included.
+template <draft_law Law, class Target, class Draft>
+[[nodiscard]] MULTIDRAFT_HD fault_key fault_of_request(drafted_batch<Law> const& drafts, tree_rules const& rules,
+                                                       Target const& target, Draft const& draft,
+                                                       request_batch const& requests, std::int32_t b) {
+    tree_batch const& trees = drafts.trees;
+    fault_key first = key_of(b, check_request(trees, requests, target, draft, b));
+    if (!offsets_are_valid(trees, b)) return first;
+    auto const offer = [&](batch_fault const& f) {
+        fault_key const here = key_of(b, f);
+        first = here < first ? here : first;
+    };
+    offer(check_shape(trees, rules, b));
+    for (node_id v = 0; v < trees.size(b); ++v) {
+        offer(check_node(drafts, rules, target.vocabulary, b, v));
+        offer(check_row_index(trees, target, batch_argument::target, b, v));
+        offer(check_row_index(trees, draft, batch_argument::draft, b, v));
+    }
+    return first;
+}
+
 /// The row of node v of request b, where it may be read.
 template <group G, class Rows>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_row(G const& g, tree_batch const& trees, Rows const& rows,
@@ -315,7 +341,7 @@ template <group G, draft_law Law, class Target, class Draft>
     using what = batch_argument;
     validation_report report;
     if (key == no_fault) return report;
-    report.request = static_cast<std::int32_t>(key >> 33);
+    report.request = request_of(key);
     auto const found = static_cast<what>((key >> 28) & 31U);
     auto const v = static_cast<node_id>(key & 0xfffffffU);
     batch_fault f;
@@ -340,6 +366,16 @@ template <group G, draft_law Law, class Target, class Draft>
     report.index = found >= what::parents ? f.index : report.request;
     report.token = f.token;
     report.value = f.value;
+    return report;
+}
+
+/// The same report, or the fault of this code's arithmetic where there is no other.
+[[nodiscard]] MULTIDRAFT_HD inline validation_report report_with_arithmetic(validation_report report) noexcept {
+    if (report.what != batch_argument::nothing) return report;
+    if (arithmetic_fault const fault = check_arithmetic(); fault != arithmetic_fault::nothing) {
+        report.what = batch_argument::arithmetic;
+        report.value = static_cast<double>(fault);
+    }
     return report;
 }
 

@@ -9,7 +9,7 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
-#include "multidraft/batch/for_each_row.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
@@ -53,7 +53,7 @@ void refuse_bad_rows(tree_batch const& trees, batch_argument owner, Rows const& 
 
 /// Checks the arguments and calls `make(rows)(g, i)` for all nodes. `refuse_output()` throws if the arrays that it
 /// writes to do not exist.
-template <row_policy P, class Rows, class Make, class Refuse>
+template <execution_policy P, class Rows, class Make, class Refuse>
 auto checked_row_call(P const& policy, tree_batch const& trees, batch_argument owner, Rows const& rows,
                       Make const& make, workspace const& scratch, Refuse const& refuse_output) {
     return checked(

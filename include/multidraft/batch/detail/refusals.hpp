@@ -26,24 +26,6 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// Calls `call()` unless `refuse()` throws. Where calls return an error and do not throw, the policy makes one of the
-/// refusal (`policy.refused(e)`).
-template <class P, class Refuse, class Call>
-auto checked(P const& policy, Refuse const& refuse, Call const& call) {
-    using result = decltype(call());
-    if constexpr (std::is_void_v<result>) {
-        refuse();
-        call();
-    } else {
-        try {
-            refuse();
-        } catch (invalid_input const& e) {
-            return result(policy.refused(e));
-        }
-        return call();
-    }
-}
-
 /// The name of an argument's member, such as "draft.row_stride", in memory of its own: calls allocate nothing. Longer
 /// names are cut.
 class member_name {
