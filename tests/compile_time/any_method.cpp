@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "multidraft/methods/any_method.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 
 using namespace multidraft;
 
