@@ -283,7 +283,7 @@ void dense_masks(benchmark::State& state) {
     require(write_masks(mc::on(nullptr), b.trees(), packed.data(), words));
     measure(state, static_cast<double>(b.rows * columns) * 2, [&] {
         require(write_bias(mc::on(nullptr), b.trees(), packed.data(), words,
-                           dense_masks<multidraft::float16>{out.data(), columns, columns, nullptr}));
+                           multidraft::dense_masks<multidraft::float16>{out.data(), columns, columns, nullptr}));
     });
 }
 
