@@ -93,7 +93,7 @@ template <class Verifier, class T, class Target, class Draft>
 template <class Method, class T>
 void expect_verdicts_of_prepared_rows(index_t vocabulary, std::uint64_t seed) {
     using verifier = typename Method::verifier;
-    SCOPED_TRACE(std::string(Method::name) + ", V " + std::to_string(vocabulary));
+    SCOPED_TRACE(::testing::Message() << Method::name << ", V " << vocabulary);
     auto sampling = samplings_of_all_kinds;
     std::rotate(sampling.begin(), sampling.begin() + static_cast<std::ptrdiff_t>(seed % sampling.size()),
                 sampling.end());

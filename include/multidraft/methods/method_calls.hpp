@@ -17,6 +17,7 @@
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
+#include "multidraft/methods/detail/refuse_name.hpp"
 #include "multidraft/methods/list.hpp"
 #include "multidraft/random/address.hpp"
 #include "multidraft/random/draw_site.hpp"
@@ -147,7 +148,7 @@ struct draw_of {
             using sampler = typename Method::sampler;
             if (parent.first_child != 0)
                 refuse("parent.first_child", parent.first_child,
-                       std::string(Method::name) + " draws the children of a node together");
+                       detail::reason_of(Method::name, "draws the children of a node together"));
             std::int32_t const levels = is_addressed_by_text<sampler> ? parent.depth : 0;
             return sampler{}(g, q, sums, source, draw_site{key.position + levels, parent.node}, out);
         }
@@ -165,7 +166,7 @@ struct verify_of {
         if constexpr (!verify::reads_draft<typename Method::verifier>) {
             return call<Method>(drafts, target, verify::no_draft_rows{}, key, path, scratch);
         } else if constexpr (std::is_same_v<Draft, verify::no_draft_rows>) {
-            refuse("draft", "unread", std::string(Method::name) + " reads the draft's rows");
+            refuse("draft", "unread", detail::reason_of(Method::name, "reads the draft's rows"));
         } else if constexpr (of_several_drafts<Method>) {
             if (draft.empty()) refuse("draft.size", 0, "there are the rows of one draft model or more");
             for (std::size_t k = 1; k < draft.size(); ++k)
@@ -175,7 +176,8 @@ struct verify_of {
             return call<Method>(drafts, target, rows_of_models<Draft>(draft), key, path, scratch);
         } else {
             if (draft.size() != 1)
-                refuse("draft.size", draft.size(), std::string(Method::name) + " is for the rows of one draft model");
+                refuse("draft.size", draft.size(),
+                       detail::reason_of(Method::name, "is for the rows of one draft model"));
             return call<Method>(drafts, target, draft[0], key, path, scratch);
         }
     }

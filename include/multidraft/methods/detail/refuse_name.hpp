@@ -1,4 +1,4 @@
-// The error for a name that no method has: it shows the nearest names.
+// Errors that name methods: a reason, and the nearest names for a name that no method has.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,6 +28,14 @@ inline std::size_t edits(std::string_view a, std::string_view b) {
         }
     }
     return row[b.size()];
+}
+
+/// Why a method refuses something: its name, and what it does.
+[[nodiscard]] MULTIDRAFT_COLD inline std::string reason_of(std::string_view name, std::string_view what) {
+    std::string text(name);
+    text += ' ';
+    text += what;
+    return text;
 }
 
 /// Throws `invalid_input` for a name that is not in `names`, listing the nearest ones.
