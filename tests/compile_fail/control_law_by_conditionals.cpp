@@ -1,9 +1,9 @@
 // expect: ok
 #include <string_view>
 
+#include "../support/by_conditionals.hpp"
+#include "../support/reweighted.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "support/by_conditionals.hpp"
-#include "support/reweighted.hpp"
 
 struct unchanged {
     MULTIDRAFT_HD float operator()(multidraft::index_t) const { return 1; }
