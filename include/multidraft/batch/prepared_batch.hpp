@@ -67,6 +67,7 @@ struct prepared_batch : rows_of_batch<T, Layout> {
                                            float const* chunk_sums = nullptr,
                                            std::uint64_t const* kept_runs = nullptr) noexcept
         : prepared_batch({first, stride_of_rows, size, row_of_node}, of_rows, chunk_sums, kept_runs) {}
+    /// Rows with what was written about them.
     MULTIDRAFT_HD constexpr prepared_batch(rows_of_batch<T, Layout> const& rows, row_state const* of_rows,
                                            float const* chunk_sums = nullptr,
                                            std::uint64_t const* kept_runs = nullptr) noexcept

@@ -45,6 +45,7 @@ struct rows_of_batch {
     [[no_unique_address]] Layout layout{};  ///< how the entries of a row are laid out
 
     rows_of_batch() = default;
+    /// The fields in order.
     MULTIDRAFT_HD constexpr rows_of_batch(T const* first, std::int64_t stride_of_rows, index_t size,
                                           std::int64_t const* row_of_node = nullptr, Layout of_rows = {}) noexcept
         : data(first), row_stride(stride_of_rows), vocabulary(size), row_of(row_of_node), layout(of_rows) {}
@@ -80,6 +81,7 @@ struct logits_of_batch : rows_of_batch<T, Layout>, batch_sampling {
                                             sampling_params const& of_all = {}, Layout of_rows = {}) noexcept
         : rows_of_batch<T, Layout>(first, stride_of_rows, size, row_of_node, of_rows),
           batch_sampling{of_requests, of_all, {}, nullptr} {}
+    /// Rows with the parameters of their requests.
     MULTIDRAFT_HD constexpr logits_of_batch(rows_of_batch<T, Layout> const& rows,
                                             batch_sampling const& parameters) noexcept
         : rows_of_batch<T, Layout>(rows), batch_sampling(parameters) {}
@@ -107,6 +109,7 @@ template <class T, class Layout = contiguous>
 struct probability_batch : rows_of_batch<T, Layout> {
     using rows_of_batch<T, Layout>::rows_of_batch;
     probability_batch() = default;
+    /// The rows as probabilities.
     MULTIDRAFT_HD constexpr explicit probability_batch(rows_of_batch<T, Layout> const& rows) noexcept
         : rows_of_batch<T, Layout>(rows) {}
 

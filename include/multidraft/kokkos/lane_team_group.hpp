@@ -192,6 +192,7 @@ public:
         return sums_by<Real>(n, Real(1), [where](index_t c) { return c == where / chunk_size ? Real(1) : Real(0); });
     }
 
+    /// See `group`: the chunk sums that an earlier call wrote.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD team_chunk_sums<Real> sums_from(index_t n, Real const* values, Real total) const {
         return sums_by<Real>(n, total, [values](index_t c) { return values[c]; });

@@ -59,6 +59,7 @@ concept normalised_when_read = has_with_sums<Rows, host_group> && std::default_i
 /// from step to step it allocates nothing more.
 template <class Rows>
 struct row_memory {};
+/// The memory of rows that are normalised when they are read.
 template <normalised_when_read Rows>
 struct row_memory<Rows> {
     std::vector<remembered_row<row_of<Rows, host_group>>> rows;

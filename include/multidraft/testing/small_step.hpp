@@ -101,7 +101,9 @@ public:
     [[nodiscard]] drafted<typename Sampler::law> drafts() const {
         return make_drafted<typename Sampler::law>(tree_.added().tree(), tree_.added().certain);
     }
+    /// The target's row of each node.
     [[nodiscard]] basic_rows_of_nodes<Real> const& target() const noexcept { return target_; }
+    /// The draft's row of each node.
     [[nodiscard]] basic_rows_of_nodes<Real> const& draft() const noexcept { return draft_; }
 
 private:

@@ -16,7 +16,6 @@
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/verifier.hpp"
-#include "support/optimal_transport.hpp"
 #include "verify.hpp"
 
 namespace {
@@ -61,7 +60,6 @@ bool every_method_decides() {
     });
     return all && decides<draft::iid, verify::recursive_rejection<law::iid>, float16>() &&
            decides<draft::sequential, verify::recursive_rejection<law::sequential>, bfloat16>() &&
-           decides<draft::iid, testing::optimal_transport<draft::iid>>() &&
            decides<draft::iid, lossy::joint_likelihood<law::iid>>() &&
            decides<draft::iid, lossy::rollback<law::iid>>() &&
            decides<draft::top_n, lossy::typical_acceptance<law::deterministic>>() &&
