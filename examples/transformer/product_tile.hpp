@@ -98,7 +98,8 @@ struct fetched {
     std::ptrdiff_t bytes = 0;
 };
 
-/// Adds the products of `steps` steps. Fetches the weights that lie `ahead` bytes further on if that is not 0.
+/// Adds the products of `steps` steps. Fetches the weights that lie `ahead` bytes further on if it `streams`, otherwise
+/// those of `others`.
 template <class A, std::size_t R, std::size_t N, bool streams>
 MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff_t panel_bytes, std::byte const* inputs,
                                           std::int32_t steps, std::ptrdiff_t ahead, fetched& others,
