@@ -101,6 +101,7 @@ public:
     /// earlier request, which would have the same draws.
     std::int32_t add(step_request const& r) {
         require(phase_ == phase::adding, "add", "requests are added after `start` and before the first level");
+        require(decoded() == requests(), "add", "requests that only read are added last");
         static topology const root_alone;
         topology const& shape = r.shape == nullptr ? root_alone : *r.shape;
         auto const length = static_cast<std::int64_t>(r.text.size());
@@ -121,8 +122,26 @@ public:
         return requests() - 1;
     }
 
+    /// Adds a request whose text both models only read, to its end: a piece of a prompt, beside requests that are
+    /// decoded. It has no tree and gets no tokens; afterwards both caches hold the text. Of `r`, `text`, `in_target`
+    /// and `in_draft` are read. Such requests follow those that are decoded. Throws as `add`.
+    std::int32_t add_reading(step_request const& r) {
+        require(phase_ == phase::adding, "add_reading", "requests are added after `start` and before the first level");
+        auto const length = static_cast<std::int64_t>(r.text.size());
+        if (length < 1 || length > std::numeric_limits<std::int32_t>::max())
+            refuse("text.size", length, "there is a token to read, and positions are below 2^31");
+        check_cached("in_target", r.in_target, length);
+        check_cached("in_draft", r.in_draft, length);
+        requests_.add_reading(r.text, r.in_draft);
+        draft_.reader.add_request(0, r.in_draft);
+        target_.reader.add_request(0, r.in_target);
+        return requests() - 1;
+    }
+
     /// The number of requests.
-    [[nodiscard]] std::int32_t requests() const noexcept { return static_cast<std::int32_t>(requests_.seeds.size()); }
+    [[nodiscard]] std::int32_t requests() const noexcept { return static_cast<std::int32_t>(requests_.text.size()); }
+    /// How many of them have a tree: the first ones.
+    [[nodiscard]] std::int32_t decoded() const noexcept { return static_cast<std::int32_t>(requests_.seeds.size()); }
 
     /// What the draft reads next, empty when the trees are grown: first what its cache lacks of the texts, and the
     /// roots; then the nodes of the next level that are to have children. O(nodes of the level).
@@ -132,7 +151,7 @@ public:
         draft_.reader.begin();
         level_.clear();
         std::int32_t const depth = ++level_.depth;
-        for (std::int32_t b = 0; b < requests(); ++b) {
+        for (std::int32_t b = 0; b < decoded(); ++b) {
             topology const& shape = trees_.shape(b);
             if (depth < shape.max_depth()) {
                 if (depth == 0) draft_.reader.read_text(b, requests_.text[at(b)]);
@@ -146,8 +165,13 @@ public:
             }
             draft_.reader.end_request();
         }
-        phase_ = level_.empty() ? phase::grown : phase::drawing;
-        return draft_.reader.inputs();
+        for (std::int32_t b = decoded(); b < requests(); ++b) {
+            draft_.reader.read_all(b, requests_.text[at(b)]);
+            draft_.reader.end_request();
+        }
+        step_inputs const inputs = draft_.reader.inputs();
+        phase_ = inputs.empty() ? phase::grown : phase::drawing;
+        return inputs;
     }
 
     /// Draws the children of the nodes that `next_level` returned. `q`: the draft's logits, row `first_row + k` for
@@ -168,13 +192,17 @@ public:
     /// What the target reads: what its cache lacks of the texts, the roots, and the nodes that were drawn, in level
     /// order. O(nodes).
     [[nodiscard]] step_inputs target_inputs() {
-        require(phase_ == phase::grown || (phase_ == phase::adding && trees_.deepest() == 0), "target_inputs",
-                "the trees are grown first, until `next_level` returns nothing");
+        require(phase_ == phase::grown || (phase_ == phase::adding && trees_.deepest() == 0 && decoded() == requests()),
+                "target_inputs", "the trees are grown first, until `next_level` returns nothing");
         target_.reader.begin();
-        for (std::int32_t b = 0; b < requests(); ++b) {
+        for (std::int32_t b = 0; b < decoded(); ++b) {
             target_.reader.read_text(b, requests_.text[at(b)]);
             for (node_id v = 0; v < trees_.shape(b).size(); ++v)
                 if (trees_.is_present(b, v)) read(target_.reader, b, v);
+            target_.reader.end_request();
+        }
+        for (std::int32_t b = decoded(); b < requests(); ++b) {
+            target_.reader.read_all(b, requests_.text[at(b)]);
             target_.reader.end_request();
         }
         phase_ = phase::scoring;
@@ -202,18 +230,27 @@ public:
     /// The tokens by which the text of request b grows: those of the accepted nodes, and the one that follows.
     [[nodiscard]] std::span<token_id const> tokens(std::int32_t b) const {
         check_verified(b);
+        if (b >= decoded()) return {};
         auto const first = verdicts_.first_token[at(b)];
         return {verdicts_.tokens.data() + first, at(verdicts_.first_token[at(b) + 1] - first)};
+    }
+
+    /// The accepted nodes of request b in its tree, without the root.
+    [[nodiscard]] std::span<node_id const> accepted(std::int32_t b) const {
+        check_verified(b);
+        if (b >= decoded()) return {};
+        return {verdicts_.path.data() + trees_.offsets()[b], at(verdicts_.accepted[at(b)])};
     }
 
     /// How many tokens of the grown text the target's cache holds once the kept entries are in place.
     [[nodiscard]] index_t in_target(std::int32_t b) const {
         check_verified(b);
-        return static_cast<index_t>(requests_.text[at(b)].size()) + verdicts_.accepted[at(b)];
+        return static_cast<index_t>(requests_.text[at(b)].size()) + (b < decoded() ? verdicts_.accepted[at(b)] : 0);
     }
     /// The same for the draft's cache. It lacks an accepted leaf, and all of a tree without children.
     [[nodiscard]] index_t in_draft(std::int32_t b) const {
         check_verified(b);
+        if (b >= decoded()) return static_cast<index_t>(requests_.text[at(b)].size());
         if (!draft_.reader.has_read(b)) return requests_.in_draft[at(b)];
         return static_cast<index_t>(requests_.text[at(b)].size()) + verdicts_.read_by_draft[at(b)];
     }
@@ -285,6 +322,10 @@ private:
     template <class P, class T, class Layout, class Adjust>
     void draw_from(P const& policy, rows_of_batch<T, Layout> const& q, Adjust const& adjust) {
         require(phase_ == phase::drawing, "draw", "`next_level` returns the nodes whose children are drawn");
+        if (level_.empty()) {  // requests that only read
+            phase_ = phase::drawn;
+            return;
+        }
         auto const rows = adjust(rows_of(draft_, drawn_nodes(), q, requests_.draft_sampling));
         children_batch out;
         out.tokens = trees_.tokens();
@@ -298,8 +339,8 @@ private:
     template <class P, class Target, class Draft>
     void verify_rows(P const& policy, Target const& p, Draft const& q) {
         require(phase_ == phase::scoring, "verify", "the target reads `target_inputs` first");
-        verdicts_.make(at(requests()), at(trees_.nodes()));
-        auto const bytes = verify_workspace_size<Verifier>(policy, requests(), trees_.largest(), trees_.deepest());
+        verdicts_.make(at(decoded()), at(trees_.nodes()));
+        auto const bytes = verify_workspace_size<Verifier>(policy, decoded(), trees_.largest(), trees_.deepest());
         auto const call = [&](auto const& draft) {
             verify_batch(policy, verifier_, drawn_by<law>(trees()), target_rows(p), draft_rows(draft), requests_.view(),
                          verdicts_.out(), workspace(verdicts_.scratch.of(bytes)));
@@ -315,7 +356,7 @@ private:
     [[nodiscard]] kept_batch kept(std::vector<index_t> const& entries, std::vector<std::int32_t> const& counts,
                                   std::vector<std::int64_t> const& roots) const {
         require(phase_ == phase::verified, "kept", "the step is verified first");
-        return {requests(), entries.data(), 0, counts.data(), roots.data(), 1, trees_.offsets()};
+        return {decoded(), entries.data(), 0, counts.data(), roots.data(), 1, trees_.offsets()};
     }
 
     Sampler sampler_{};

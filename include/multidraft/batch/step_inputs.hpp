@@ -100,8 +100,10 @@ public:
     }
 
     /// The tokens of a text that the cache lacks, without the last one, which is the root.
-    void read_text(std::int32_t b, span<token_id const> text) {
-        for (auto k = static_cast<std::size_t>(next_entry_[at(b)]); k + 1 < text.size(); ++k) {
+    void read_text(std::int32_t b, span<token_id const> text) { read_all(b, text.first(text.size() - 1)); }
+    /// The same with the last one.
+    void read_all(std::int32_t b, span<token_id const> text) {
+        for (auto k = static_cast<std::size_t>(next_entry_[at(b)]); k < text.size(); ++k) {
             std::int64_t const above = last_row_[at(b)];
             last_row_[at(b)] = read(b, text[k], static_cast<std::int32_t>(k), above);
         }

@@ -53,6 +53,11 @@ struct step_requests {
         draft_sampling.push_back(of_draft);
         in_draft.push_back(read_by_draft);
     }
+    /// A request that only reads.
+    void add_reading(span<token_id const> tokens, index_t read_by_draft) {
+        text.push_back(tokens);
+        in_draft.push_back(read_by_draft);
+    }
     /// The request that has the draws of this seed, id and position; `none` if there is none.
     [[nodiscard]] std::int32_t same_draws(std::uint64_t seed, std::uint32_t id, std::int32_t position) const noexcept {
         for (std::size_t b = 0; b < seeds.size(); ++b)
