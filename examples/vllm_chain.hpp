@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "multidraft/batch/accepted_tokens.hpp"
-#include "multidraft/batch/batch_sampling.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/verify/naive.hpp"

@@ -35,15 +35,13 @@
 #include <vector>
 
 #include "generate/methods.hpp"
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/analysis/k_seq.hpp"
-#include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/analysis/rejected_prefixes.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
-#include "multidraft/draft/certain_selection.hpp"
+#include "multidraft/draft/certain.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/group/host_group.hpp"

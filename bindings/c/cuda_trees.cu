@@ -9,7 +9,6 @@
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/positions.hpp"
 #include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/workspace.cuh"

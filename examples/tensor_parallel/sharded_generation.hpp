@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/mpi.hpp"
+#include "multidraft/mpi/communicator.hpp"
 #include "multidraft/shards.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"

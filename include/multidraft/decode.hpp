@@ -7,7 +7,6 @@
 #include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/candidate_tree_drafter.hpp"
-#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
@@ -26,5 +25,4 @@
 #include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/stochastic_beam_drafter.hpp"
 #include "multidraft/decode/stop_rule.hpp"
-#include "multidraft/decode/text_limits.hpp"
 #include "multidraft/decode/text_state.hpp"

@@ -3,8 +3,6 @@
 #pragma once
 
 #include "multidraft/lossy/beam_sampling.hpp"
-#include "multidraft/lossy/beam_sampling_drafter.hpp"
-#include "multidraft/lossy/fallback.hpp"
 #include "multidraft/lossy/joint_decoding.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/rollback.hpp"

@@ -4,7 +4,6 @@
 
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/merged.hpp"

@@ -1,5 +1,5 @@
 // Batches with grammar masks and logit bias: the tokens of rows that were changed beforehand; errors.
-#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/small_step.hpp"

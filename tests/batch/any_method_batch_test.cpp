@@ -15,7 +15,7 @@
 #include "multidraft/base/float16.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/methods/list.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"

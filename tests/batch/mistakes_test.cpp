@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/positions.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/iid.hpp"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bugs/plain_rejection.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/whole_tree.hpp"
 
 namespace multidraft::bugs {

@@ -10,12 +10,11 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/residual.hpp"
 
 namespace multidraft::bugs {
 

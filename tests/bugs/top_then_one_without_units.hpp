@@ -7,12 +7,11 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/residual.hpp"
 
 namespace multidraft::bugs {
 

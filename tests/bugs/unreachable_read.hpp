@@ -7,7 +7,6 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"

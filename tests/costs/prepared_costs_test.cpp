@@ -11,7 +11,7 @@
 #include "costs/allocations.hpp"
 #include "costs/counting_group.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/predict.hpp"
+#include "multidraft/batch/predictions.hpp"
 #include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verify_request.hpp"

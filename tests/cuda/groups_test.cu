@@ -12,7 +12,6 @@
 #include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/grid_group.cuh"
-#include "multidraft/cuda/warp_group.cuh"
 
 namespace {
 

@@ -7,8 +7,8 @@
 
 #include "cuda/launches.cuh"
 #include "cuda/on_device.cuh"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 // nvcc warns of uncalled functions without linkage, such as those that only a concept uses.

@@ -14,7 +14,6 @@
 #include "fuzz/bytes.hpp"
 #include "fuzz/small_case.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/methods/list.hpp"
 #include "multidraft/rows/distribution.hpp"

@@ -10,7 +10,7 @@
 
 #include "cuda/on_device.cuh"
 #include "launches/runtime/standin.hpp"
-#include "multidraft/batch/workspace.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/methods/list.hpp"
 #include "support/batches.hpp"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "multidraft/analysis/recursive_rejection.hpp"
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_paired.hpp"

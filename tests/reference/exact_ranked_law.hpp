@@ -10,7 +10,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/draft/certain_selection.hpp"
+#include "multidraft/draft/certain.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/shape_rule.hpp"

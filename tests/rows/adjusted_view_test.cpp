@@ -15,7 +15,7 @@
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/testing/test_numbers.hpp"
-#include "multidraft/verify/detail/named_rows.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace {

@@ -16,12 +16,11 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/testing/enumerating.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

@@ -8,11 +8,11 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/numbers.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/tree_batch.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -11,7 +11,7 @@
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/optional_members.hpp"
 #include "multidraft/rows/row_view.hpp"
-#include "multidraft/rows/softmax_row.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/rows/truncated_view.hpp"
 #include "multidraft/rows/truncation.hpp"
 

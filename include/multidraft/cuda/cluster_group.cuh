@@ -4,7 +4,7 @@
 
 #include <cooperative_groups.h>
 
-#include "multidraft/cuda/block_lanes.cuh"
+#include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/simt_group.hpp"
 
 // Whether this code can query its cluster: device code for compute capability 9.0 or higher. Other environments with

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/cuda/block_lanes.cuh"
+#include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/simt_group.hpp"

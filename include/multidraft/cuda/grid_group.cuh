@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cuda/atomic>
 
-#include "multidraft/cuda/block_lanes.cuh"
+#include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/cuda/simt_group.hpp"
 

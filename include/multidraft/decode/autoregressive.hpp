@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/softmax.hpp"
 

@@ -15,7 +15,7 @@
 #include "multidraft/draft/stochastic_beam.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -16,7 +16,6 @@
 #include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -9,9 +9,8 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/draft_inputs.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/tree/mask_view.hpp"
+#include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/tree_builder.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -10,21 +10,17 @@
 #include <vector>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/stop_rule.hpp"
 #include "multidraft/draft/draw_children.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/mask.hpp"
-#include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/tree/tree_builder.hpp"
 

@@ -18,13 +18,11 @@
 #include "multidraft/decode/model_rows.hpp"
 #include "multidraft/draft/draft_inputs.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
-#include "multidraft/rows/rows_of_models.hpp"
-#include "multidraft/rows/softmax_row.hpp"
+#include "multidraft/rows/row_source.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

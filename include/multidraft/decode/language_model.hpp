@@ -5,11 +5,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/tree/mask_view.hpp"
+#include "multidraft/tree/mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -88,5 +89,20 @@ template <language_model M>
 }
 
 }  // namespace detail
+
+/// Forwards `text[model.length() ..]`, so that the cache holds all of `text`, and writes the last row of logits unless
+/// the span is empty.
+///
+/// Does nothing when nothing is missing. `positions` is scratch.
+template <language_model M>
+void catch_up(M& model, std::span<token_id const> text, std::vector<std::int32_t>& positions,
+              std::span<logit_of<M>> logits) {
+    auto const known = static_cast<std::int32_t>(model.length());
+    auto const missing = text.subspan(static_cast<std::size_t>(known));
+    if (missing.empty()) return;
+    positions.resize(missing.size());
+    std::iota(positions.begin(), positions.end(), known);
+    model.forward(token_batch{missing, positions, known, {}}, logits);
+}
 
 }  // namespace MULTIDRAFT_NAMESPACE

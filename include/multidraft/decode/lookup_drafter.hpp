@@ -16,7 +16,6 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/lookup.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/tree_builder.hpp"

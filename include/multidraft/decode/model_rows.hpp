@@ -18,7 +18,6 @@
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -15,10 +15,9 @@
 #include "multidraft/decode/model_rows.hpp"
 #include "multidraft/draft/draft_inputs.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
-#include "multidraft/rows/softmax_row.hpp"
+#include "multidraft/rows/softmax.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

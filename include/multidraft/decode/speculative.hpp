@@ -12,7 +12,6 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/accepted_text.hpp"
-#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/language_model.hpp"

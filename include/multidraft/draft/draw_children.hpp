@@ -9,7 +9,6 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/tree_builder.hpp"

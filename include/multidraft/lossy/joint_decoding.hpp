@@ -16,7 +16,7 @@
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/lossy/beam_sampling_drafter.hpp"
+#include "multidraft/lossy/beam_sampling.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::lossy {

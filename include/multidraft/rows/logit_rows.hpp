@@ -7,12 +7,9 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/rows/adjusted_view.hpp"
-#include "multidraft/rows/logit_bias.hpp"
 #include "multidraft/rows/row_view.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/softmax_row.hpp"
-#include "multidraft/rows/token_mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

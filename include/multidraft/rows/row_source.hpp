@@ -1,12 +1,14 @@
-// The concept `row_source`: where a verifier gets the rows of a tree.
+// Where a verifier gets the rows of a tree, and the marks that say which are the target's and which the draft's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/rows/distribution.hpp"
 
@@ -79,5 +81,68 @@ struct source {
     }
 };
 }  // namespace row_archetype
+
+/// Marks rows as the target's: `target_rows(p)`, with the rows of one tree (`row_source`) or of a batch (`row_batch`).
+/// Passing the draft's rows in their place does not compile.
+///
+/// A named source of the rows of a tree is referred to, and must outlive this object; a temporary one and the rows of a
+/// batch are held by value.
+template <class Rows>
+struct target_rows {
+    Rows rows;
+    /// The rows belong to the caller.
+    MULTIDRAFT_HD constexpr explicit target_rows(Rows const& of_target) noexcept : rows(of_target) {}
+};
+
+/// Marks rows as the draft's, as `target_rows` does for the target's: `draft_rows(q)`, or
+/// `draft_rows(verify::no_draft_rows{})` for verifiers that read none.
+template <class Rows>
+struct draft_rows {
+    Rows rows;
+    /// The rows belong to the caller.
+    MULTIDRAFT_HD constexpr explicit draft_rows(Rows const& of_draft) noexcept : rows(of_draft) {}
+};
+
+template <detail::counted_rows Rows>
+target_rows(Rows const&) -> target_rows<Rows const&>;
+template <detail::counted_rows Rows>
+requires(!std::is_reference_v<Rows>) target_rows(Rows&&)
+->target_rows<Rows>;
+
+template <detail::counted_rows Rows>
+draft_rows(Rows const&) -> draft_rows<Rows const&>;
+template <detail::counted_rows Rows>
+requires(!std::is_reference_v<Rows>) draft_rows(Rows&&)
+->draft_rows<Rows>;
+
+/// The rows of several draft models (`child_row_source`): child k of a node was drawn from model k modulo their number.
+/// `Rows` is a `row_source`.
+template <class Rows>
+class rows_of_models {
+public:
+    /// One source for each model, one at least, all with one vocabulary; they belong to the caller.
+    explicit rows_of_models(span<Rows const> models) noexcept : models_(models) {}
+
+    /// How many nodes have a row of every model.
+    [[nodiscard]] index_t rows() const {
+        index_t fewest = models_[0].rows();
+        for (Rows const& model : models_) fewest = model.rows() < fewest ? model.rows() : fewest;
+        return fewest;
+    }
+    [[nodiscard]] index_t size() const { return models_[0].size(); }
+    /// The row that child k of a node was drawn from.
+    template <group G>
+    [[nodiscard]] auto operator()(G const& g, node_id node, index_t k) const {
+        return models_[static_cast<std::size_t>(k) % models_.size()](g, node);
+    }
+    /// The row of the first model, for verifiers that read none.
+    template <group G>
+    [[nodiscard]] auto operator()(G const& g, node_id node) const {
+        return (*this)(g, node, 0);
+    }
+
+private:
+    span<Rows const> models_;
+};
 
 }  // namespace MULTIDRAFT_NAMESPACE

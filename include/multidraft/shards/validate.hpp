@@ -7,13 +7,11 @@
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
-#include "multidraft/batch/request_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/batch/tree_rules.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/law/law.hpp"

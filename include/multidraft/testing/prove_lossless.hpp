@@ -18,7 +18,7 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/enumerating.hpp"

@@ -6,10 +6,9 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 

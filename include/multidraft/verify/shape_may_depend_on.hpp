@@ -6,9 +6,8 @@
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verifier.hpp"

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {

@@ -7,13 +7,12 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {

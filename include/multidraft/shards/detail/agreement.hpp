@@ -14,11 +14,10 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/shards/exchange.hpp"
 #include "multidraft/shards/shard_rows.hpp"

@@ -7,7 +7,6 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/left_curtain_coupling.hpp"
