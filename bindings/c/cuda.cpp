@@ -55,7 +55,7 @@ struct facts_of_methods {
         static constexpr std::array<bool, sizeof...(Methods)> needs_scratch{
             verify::needs_scratch<typename Methods::verifier>...};
         static constexpr std::array<bool, sizeof...(Methods)> drawn_by_text{
-            is_addressed_by_text<typename Methods::sampler>...};
+            Methods::sampler::law::traits.addressed_by_text...};
     };
 };
 using facts = library_methods::as<facts_of_methods::table>;

@@ -62,7 +62,7 @@ struct own_verifier {
 template <sampler Sampler, verify::verifier Verifier>
 [[nodiscard]] own_verifier make_own_verifier(std::string const& name, Sampler sampler, Verifier verifier,
                                              index_t fewest = 1, index_t most = std::numeric_limits<index_t>::max()) {
-    std::string const law(Sampler::law::name);
+    std::string const law(Sampler::law::traits.name);
     own_verifier result;
     result.at_a_node = {law,
                         name,

@@ -132,7 +132,8 @@ public:
                 span<token_id> const children(out.tokens + out.first[e], static_cast<std::size_t>(l.wanted[e]));
                 drawn_children const drawn = sampler(
                     host_group{}, q.row, q.sums, source,
-                    draw_site{positions[b] + (is_addressed_by_text<Sampler> ? l.depths[e] : 0), l.nodes[e]}, children);
+                    draw_site{positions[b] + (Sampler::law::traits.addressed_by_text ? l.depths[e] : 0), l.nodes[e]},
+                    children);
                 for (auto k = static_cast<std::size_t>(drawn.count); k < children.size(); ++k)
                     children[k] = support_ended;
                 certain[static_cast<std::size_t>(out.node_index[e])] = drawn.certain;

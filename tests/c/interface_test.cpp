@@ -80,7 +80,7 @@ void expect_the_same() {
     trees.parents = of.parents;
     trees.tokens = of.tokens;
     trees.certain = of.certain;
-    std::string const law(Method::law::name);
+    std::string const law(Method::law::traits.name);
     trees.law = law.c_str();
     verdict_memory out(of, 0);
     md_verdicts verdicts = MD_VERDICTS_INIT;

@@ -68,17 +68,8 @@ struct most_likely_in_scratch {
 };
 
 /// Draws nothing.
-template <class Law, bool ByText = false>
-struct silent {
-    using law = Law;
-    static constexpr bool addressed_by_text = true;
-    template <class G, class Q, class Sums, class Source>
-    drawn_children operator()(G const&, Q const&, Sums const&, Source&, draw_site, span<token_id>) const {
-        return {};
-    }
-};
 template <class Law>
-struct silent<Law, false> {
+struct silent {
     using law = Law;
     template <class G, class Q, class Sums, class Source>
     drawn_children operator()(G const&, Q const&, Sums const&, Source&, draw_site, span<token_id>) const {
@@ -273,7 +264,7 @@ TEST_F(cuda_device, drafting_refuses_what_a_host_can_see) {
     expect_refusal(draft(sampler, level, {tokens.data(), nullptr, -1}), "out.stride = -1: ");
     expect_refusal(draft(sampler, level, {tokens.data(), first, 0}), "level.wanted = null: ");
     expect_refusal(draft(silent<law::stratified>{}, level, out), "out.certain = null: ");
-    expect_refusal(draft(silent<law::iid, true>{}, level, out), "level.depths = null: ");
+    expect_refusal(draft(silent<law::shared_randomness>{}, level, out), "level.depths = null: ");
     EXPECT_EQ(standin::launches().size(), 1U);
 }
 

@@ -55,7 +55,7 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
         auto q = rows.with_sums(g, e, b);
         addressed_source source{requests.uniforms(b)};
         std::int32_t position = requests.position(b);
-        if constexpr (is_addressed_by_text<Sampler>) position += level.depths[e];
+        if constexpr (Sampler::law::traits.addressed_by_text) position += level.depths[e];
         if (wanted > 0 && q.sums.total > 0)
             drawn = over_vocabulary(sampler, out.token_of)(g, q.row, std::move(q.sums), source,
                                                            draw_site{position, level.nodes[e]}, children);

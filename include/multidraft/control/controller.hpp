@@ -39,8 +39,8 @@ struct step_situation {
 ///   root alone drafts nothing.
 /// - `learn(outcome)`: the outcome of the shape that was chosen last.
 ///
-/// Not for noise that is fixed by the position in the text (`is_addressed_by_text`): there, different steps share
-/// draws.
+/// Not for noise that is fixed by the position in the text (`law_traits::addressed_by_text`): there, different steps
+/// share draws.
 template <class C>
 concept tree_controller = requires(C& controller, C const& fixed, step_situation const& situation,
                                    step_outcome const& outcome) {

@@ -56,11 +56,4 @@ concept sampler = requires {
     { s(g, q, sums, source, site, out) } -> std::same_as<drawn_children>;
 };
 
-/// A sampler whose noise is fixed by a position in the text, whatever the tree: its draw site has the position of the
-/// node itself, not that of the root. It declares `addressed_by_text = true`.
-template <class S>
-concept is_addressed_by_text = requires {
-    requires S::addressed_by_text;
-};
-
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -34,9 +34,6 @@ struct shared_randomness {
 
     token_id const* token_of = nullptr;  ///< may be null: the same numbers
 
-    /// Engines pass a node's own position, not the root's.
-    static constexpr bool addressed_by_text = true;
-
     template <group G, distribution Q, class Sums>
     MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums const& /*sums*/,
                                             addressed_source const& source, draw_site site, span<token_id> out) const {

@@ -31,15 +31,12 @@
 //   verifiers        `scratch_bytes(nodes, depth)`        verify::needs_scratch       called without scratch
 //   (`verify::       `reads_draft = false`                verify::reads_draft         the draft's rows are read
 //   verifier`)       `lossless = true`                    verify::is_lossless         not taken for lossless
-//   laws             `counts_certain = true`              counts_certain              no child is certain
-//   (`draft_law`)    `tokens_differ = true`               tokens_differ               children may be equal
-//                    `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
-//   samplers         `addressed_by_text = true`           is_addressed_by_text        by the position of the root
+//   laws             `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
 //   models           `logit`, a type                      logit_of                    logits are float
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
 //   CUDA lanes       `max_grid_ranks`                     cuda::exchanges_in_memory   ranks write to each other
 //
-// The concepts of verifiers, laws, samplers, models and CUDA lanes are declared in their own modules,
+// The concepts of verifiers, laws, models and CUDA lanes are declared in their own modules,
 // `sparse_distribution` in rows/distribution.hpp.
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -149,7 +149,7 @@ constexpr method_facts facts_of() {
     if constexpr (has_summary<Method>) summary = Method::summary;
     return {Method::name,
             summary,
-            Method::law::name,
+            Method::law::traits.name,
             Method::trees,
             Method::verifier::lossless,
             verify::reads_draft<typename Method::verifier>,
@@ -192,7 +192,7 @@ struct draw_of {
             if (parent.first_child != 0)
                 refuse("parent.first_child", parent.first_child,
                        detail::reason_of(Method::name, "draws the children of a node together"));
-            std::int32_t const levels = is_addressed_by_text<sampler> ? parent.depth : 0;
+            std::int32_t const levels = sampler::law::traits.addressed_by_text ? parent.depth : 0;
             return sampler{}(g, q, sums, source, draw_site{key.position + levels, parent.node}, out);
         }
     }

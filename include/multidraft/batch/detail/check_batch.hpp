@@ -297,7 +297,7 @@ template <draft_law Law, group G, distribution Q>
 template <group G, draft_law Law, class Draft>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_draws(G const& g, drafted_batch<Law> const& drafts, Draft const& draft,
                                                     tree_rules const& rules, std::int32_t b, node_id v) {
-    if constexpr (ends_with_support<Law>) {
+    if constexpr (Law::traits.ends_with_support) {
         tree_batch const& trees = drafts.trees;
         tree_view const tree = trees(b);
         node_range const slots = tree.children(v);
