@@ -14,8 +14,8 @@
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/traits.hpp"
 
 // Trees have `draft_token_num` nodes, including the root; in smaller trees the other nodes have no link to them. The
 // object owns its memory and allocates in the first step only. `Real`: the type of probabilities, float.

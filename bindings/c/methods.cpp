@@ -13,7 +13,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/methods/list.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {

@@ -6,7 +6,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/methods/any_method_batch.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 

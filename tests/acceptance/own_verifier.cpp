@@ -20,7 +20,7 @@ namespace md = multidraft;
 
 class first_only : public md::verify::node_by_node<first_only, md::law::iid> {
 public:
-    static constexpr bool lossless = true;
+    static constexpr md::verify::verifier_traits traits{.lossless = true};
 
     template <md::group G, md::distribution P, md::distribution Q, md::draw_source Source>
     [[nodiscard]] md::verify::node_verdict decide(G const& g, P const& p, Q const& q,

@@ -18,7 +18,7 @@
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/methods/list.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

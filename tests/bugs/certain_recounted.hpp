@@ -19,7 +19,7 @@ namespace multidraft::bugs {
 /// In exact arithmetic the rule gives the same number for the children requested and for those there are. In floats 1 -
 /// q(top) is off by the rounding of q, and certain tokens are treated as draws.
 struct certain_recounted : verify::node_by_node<certain_recounted, law::stratified> {
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
     using right = verify::ranked<multidraft::law::stratified>;
 
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {

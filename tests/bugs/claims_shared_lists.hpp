@@ -7,7 +7,11 @@ namespace multidraft::bugs {
 /// below the second one.
 template <class Verifier>
 struct claims_shared_lists : Verifier {
-    static constexpr bool lists_may_be_shared = true;
+    static constexpr multidraft::verify::verifier_traits traits = [] {
+        auto claimed = Verifier::traits;
+        claimed.lists_may_be_shared = true;
+        return claimed;
+    }();
 };
 
 }  // namespace multidraft::bugs

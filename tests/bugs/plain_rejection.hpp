@@ -69,6 +69,7 @@ template <group G, class Real, draw_source Source>
 /// Recursive rejection without a bug.
 template <draft_law Law>
 struct plain_rejection : verify::node_by_node<plain_rejection<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

@@ -13,7 +13,7 @@ namespace multidraft::bugs {
 /// Uses only the lists whose drafted token is more likely than not to be the target's: so which noise is used depends
 /// on the noise.
 struct race_of_fewer_lists : verify::whole_tree<race_of_fewer_lists, multidraft::law::shared_randomness> {
-    static constexpr bool reads_draft = false;
+    static constexpr multidraft::verify::verifier_traits traits{.reads_draft = false};
 
     template <class G, class Target, class Draft>
     verdict decide_tree(G const& g, drafted<law> const& drafts, Target const& target, Draft const&,

@@ -17,7 +17,7 @@ namespace multidraft::bugs {
 
 /// (p - q / left)+ with an infinite 1 / left is NaN for tokens to which the draft gives no mass.
 struct top_then_one_without_units : verify::node_by_node<top_then_one_without_units, law::top_then_one> {
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,

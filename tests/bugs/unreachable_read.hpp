@@ -20,6 +20,7 @@ namespace multidraft::bugs {
 /// must not matter.
 template <draft_law Law>
 struct unreachable_read : verify::whole_tree<unreachable_read<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     static std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return verify::traversal<Law>::scratch_bytes(nodes, depth);
     }

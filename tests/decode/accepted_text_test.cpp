@@ -18,7 +18,7 @@
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "support/table_model.hpp"
 
 namespace {

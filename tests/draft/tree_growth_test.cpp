@@ -30,7 +30,7 @@
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "support/table_model.hpp"
 

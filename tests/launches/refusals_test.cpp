@@ -35,7 +35,7 @@ using multidraft::testing::on_device;
 template <class Law = law::iid>
 struct most_likely {
     using law = Law;
-    static constexpr bool lossless = false;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = false};
     template <group G, class Tree, class Target, class Draft, class Source>
     verdict operator()(G const& g, Tree const&, target_rows<Target> const& target, draft_rows<Draft> const&, Source&,
                        std::int32_t, span<node_id>) const {
@@ -47,7 +47,7 @@ struct most_likely {
 /// The same, through one word of scratch per node.
 struct most_likely_in_scratch {
     using law = multidraft::law::iid;
-    static constexpr bool lossless = false;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = false};
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t) {
         return static_cast<std::size_t>(nodes) * sizeof(index_t);
     }

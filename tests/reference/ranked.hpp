@@ -15,7 +15,7 @@
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "reference/ranked_node.hpp"
 
@@ -54,7 +54,7 @@ class ranked : public verify::node_by_node<ranked<Law>, Law> {
                   "law");
 
 public:
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     ranked() = default;
     /// `pooled`: tokens with less than this of the draws' law are pooled. At most that much acceptance is lost per

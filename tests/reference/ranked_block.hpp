@@ -21,7 +21,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/detail/ranked_pick.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/whole_tree.hpp"
 #include "reference/ranked_node.hpp"
@@ -234,7 +234,7 @@ class ranked_walk_verifier : public verify::whole_tree<ranked_walk_verifier<Law,
                   "every law");
 
 public:
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     ranked_walk_verifier() = default;
     /// `pooled`: see `ranked`.

@@ -151,7 +151,7 @@ private:
 template <class Sampler>
 class optimal_transport : public verify::node_by_node<optimal_transport<Sampler>, typename Sampler::law> {
 public:
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     /// The decision at one node: computes and follows the plan for its rows. No token where the tuple cannot have been
     /// drawn.

@@ -17,7 +17,7 @@
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/rows/widened_row.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

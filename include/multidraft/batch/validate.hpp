@@ -16,7 +16,7 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

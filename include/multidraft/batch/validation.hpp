@@ -9,8 +9,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -16,9 +16,7 @@
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 

@@ -19,7 +19,7 @@
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/tree_builder.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -28,7 +28,7 @@
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/node_by_node.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -62,7 +62,7 @@ class speculative : public generation_loop<speculative<Target, Drafter, Verifier
         detail::shape_is_allowed<Drafter, Verifier>() || !verify::is_lossless<Verifier>,
         "multidraft: the shape of this drafter's trees depends on what was drawn, and this verifier weighs "
         "whole trees: use one that decides node by node, such as verify::recursive_rejection or verify::naive, or a "
-        "drafter whose shape looks at less (verify/shape_may_depend_on.hpp)");
+        "drafter whose shape looks at less (verify/traits.hpp)");
 
 public:
     static constexpr bool lossless = verify::is_lossless<Verifier>;

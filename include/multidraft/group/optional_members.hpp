@@ -29,8 +29,6 @@
 //   rows of trees    `with_sums(g, node)`                 has_with_sums               one more pass to draw from a row
 //   (`row_source`)   `prefetch(g, nodes)`                 has_prefetch                rows are fetched when read
 //   verifiers        `scratch_bytes(nodes, depth)`        verify::needs_scratch       called without scratch
-//   (`verify::       `reads_draft = false`                verify::reads_draft         the draft's rows are read
-//   verifier`)       `lossless = true`                    verify::is_lossless         not taken for lossless
 //   laws             `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
 //   models           `logit`, a type                      logit_of                    logits are float
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them

@@ -37,8 +37,7 @@ namespace MULTIDRAFT_NAMESPACE::lossy {
 template <draft_law Law>
 class joint_likelihood : public verify::whole_tree<joint_likelihood<Law>, Law> {
 public:
-    static constexpr bool lossless = false;
-    static constexpr allowed_trees trees = allowed_trees::chains;
+    static constexpr verify::verifier_traits traits{.lossless = false, .trees = allowed_trees::chains};
 
     joint_likelihood() = default;
     /// `tau` in [0, 1]. Throws `invalid_input` on the host for other values.

@@ -61,8 +61,7 @@ static_assert(stop_rule<fallback_rule>);
 template <draft_law Law>
 class rollback : public verify::node_by_node<rollback<Law>, Law> {
 public:
-    static constexpr bool lossless = false;
-    static constexpr bool reads_draft = false;
+    static constexpr verify::verifier_traits traits{.lossless = false, .reads_draft = false};
 
     rollback() = default;
     /// `threshold` in nats. Throws `invalid_input` on the host for one below 0 or NaN.

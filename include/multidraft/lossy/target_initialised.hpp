@@ -13,9 +13,9 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "multidraft/verify/whole_tree.hpp"
@@ -37,8 +37,7 @@ class target_initialised
     : public verify::whole_tree<target_initialised<Verifier>, law::target_initialised<typename Verifier::law>> {
 public:
     using law = multidraft::law::target_initialised<typename Verifier::law>;
-    static constexpr bool lossless = false;
-    static constexpr bool reads_draft = verify::reads_draft<Verifier>;
+    static constexpr verify::verifier_traits traits{.lossless = false, .reads_draft = verify::reads_draft<Verifier>};
 
     target_initialised() = default;
     /// Wraps a verifier that has parameters.

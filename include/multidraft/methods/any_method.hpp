@@ -28,7 +28,7 @@
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 

@@ -20,7 +20,7 @@
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/methods/any_method.hpp"
 #include "multidraft/methods/method_calls.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -26,9 +26,8 @@
 #include "multidraft/rows/row_source.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -151,7 +150,7 @@ constexpr method_facts facts_of() {
             summary,
             Method::law::traits.name,
             Method::trees,
-            Method::verifier::lossless,
+            Method::verifier::traits.lossless,
             verify::reads_draft<typename Method::verifier>,
             counts_certain<typename Method::law>,
             of_several_drafts<Method>,

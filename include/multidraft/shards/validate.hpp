@@ -18,7 +18,7 @@
 #include "multidraft/shards/detail/team_call.hpp"
 #include "multidraft/shards/rank_team.hpp"
 #include "multidraft/shards/shard_group.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -26,7 +26,7 @@
 #include "multidraft/testing/kinds.hpp"
 #include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

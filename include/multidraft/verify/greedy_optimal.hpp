@@ -78,7 +78,7 @@ class greedy_optimal : public node_by_node<greedy_optimal<Law>, Law> {
         "law::deterministic, which has no draw, use verify::naive, for law::stratified verify::ranked");
 
 public:
-    static constexpr bool lossless = true;
+    static constexpr verifier_traits traits{.lossless = true};
 
     /// The decision at one node, in two passes over p and q at most. More than one draw is an `invalid_input` on the
     /// host, "no token" elsewhere; so is a drawn token to which q gives no mass.

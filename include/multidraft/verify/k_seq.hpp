@@ -75,7 +75,7 @@ class k_seq : public node_by_node<k_seq<Law>, Law> {
                   "law::sequential use verify::recursive_rejection; verify::naive<Law> fits every law");
 
 public:
-    static constexpr bool lossless = true;
+    static constexpr verifier_traits traits{.lossless = true};
 
     /// The decision at one node: rho by passes over p and q, then one Bernoulli draw per candidate. No token where q
     /// gives a candidate no mass or a row holds NaN.

@@ -314,8 +314,7 @@ private:
 /// level. Rows that cost a pass to normalise are better prepared beforehand (`remembered_rows`).
 class multi_path_block : public whole_tree<multi_path_block, law::iid> {
 public:
-    static constexpr bool lossless = true;
-    static constexpr allowed_trees trees = allowed_trees::forks;
+    static constexpr verifier_traits traits{.lossless = true, .trees = allowed_trees::forks};
 
     /// A table of the classes, and for each level a few numbers per path.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {

@@ -16,7 +16,7 @@
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -41,7 +41,7 @@ class ranked : public node_by_node<ranked<Law>, Law> {
                   "verify::naive<Law> fits every law");
 
 public:
-    static constexpr bool lossless = true;
+    static constexpr verifier_traits traits{.lossless = true};
 
     /// The sets of one node, and the densities of its law.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t /*depth*/) {

@@ -20,7 +20,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/detail/ranked_pick.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "multidraft/verify/whole_tree.hpp"
@@ -43,10 +43,9 @@ class ranked_block : public whole_tree<ranked_block<Law>, Law> {
         "law::sequential use verify::traversal; verify::naive<Law> fits every law");
 
 public:
-    static constexpr bool lossless = true;
     /// Ranks are fresh draws.
-    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_draws;
-    static constexpr bool lists_may_be_shared = true;
+    static constexpr verifier_traits traits{
+        .lossless = true, .lists_may_be_shared = true, .shape_may_depend_on = shape_depends_on::earlier_draws};
 
     /// The sets of one node, and for each level a step with the numbers of its law.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {

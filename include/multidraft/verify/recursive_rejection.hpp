@@ -53,9 +53,9 @@ class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
         "verify::naive");
 
 public:
-    static constexpr bool lossless = true;
     /// A stopping rule ([RSD], Theorem 3.1).
-    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_siblings;
+    static constexpr verifier_traits traits{.lossless = true,
+                                            .shape_may_depend_on = shape_depends_on::earlier_siblings};
     /// The limit for laws with conditionals.
     static constexpr std::size_t most_children = 64;
 

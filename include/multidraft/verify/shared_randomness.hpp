@@ -41,8 +41,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// `addressed_source`.
 class shared_randomness : public whole_tree<shared_randomness, law::shared_randomness> {
 public:
-    static constexpr bool lossless = true;
-    static constexpr bool reads_draft = false;
+    static constexpr verifier_traits traits{.lossless = true, .reads_draft = false};
 
     shared_randomness() = default;
     /// Throws `invalid_input` on the host for a negative number of lists, and for more than a tree has nodes (2^24).

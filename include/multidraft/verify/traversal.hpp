@@ -66,10 +66,10 @@ class traversal : public whole_tree<traversal<Law>, Law> {
     };
 
 public:
-    static constexpr bool lossless = true;
     /// A node is accepted with its weight, whatever the shape below it: the shape carries no information about refused
     /// nodes.
-    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_siblings;
+    static constexpr verifier_traits traits{.lossless = true,
+                                            .shape_may_depend_on = shape_depends_on::earlier_siblings};
 
     /// One frame per level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {

@@ -18,37 +18,10 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
-
-/// Whether a verifier declares that its output has the target's law: a static `lossless` that is true. Without it a
-/// verifier counts as lossy.
-template <class V>
-concept is_lossless = requires {
-    requires V::lossless;
-};
-
-namespace detail {
-
-template <class V>
-constexpr allowed_trees trees_taken_by() noexcept {
-    if constexpr (requires {
-                      { V::trees } -> std::convertible_to<allowed_trees>;
-                  })
-        return V::trees;
-    else
-        return allowed_trees::any;
-}
-
-}  // namespace detail
-
-/// The trees that a verifier takes: its static member `trees`, or any.
-template <class V>
-inline constexpr allowed_trees trees_of = detail::trees_taken_by<V>();
 
 namespace detail {
 
@@ -97,6 +70,10 @@ concept has_law = requires {
     requires draft_law<typename V::law>;
 };
 template <class V>
+concept has_traits = requires {
+    { V::traits } -> std::same_as<verifier_traits const&>;
+};
+template <class V>
 concept has_its_decision =
     !decides_by_node<V> ||
     node_decision<V, host_group, row_archetype::row, archetype_of_draft_row<V>, addressed_source>;
@@ -113,13 +90,13 @@ concept is_called = verifies<V, Tree, Rows, addressed_source> && verifies_in_scr
 ///   `row_source` of the target and of the draft, and every `draw_source`; one more argument, a `span<std::byte>`,
 ///   where it `needs_scratch`. For the arguments, results and errors see `whole_tree::operator()`. The return type is
 ///   spelled out: with `auto` the concept would have to instantiate the function.
+/// - `V::traits`: what it says of itself, a `verifier_traits`.
+/// - `V::scratch_bytes(nodes, depth)`, where it needs memory (`needs_scratch`).
 ///
-/// Optional members: `lossless` (`is_lossless`), `reads_draft` (`reads_draft`, `no_draft_rows`), `scratch_bytes`
-/// (`needs_scratch`), `trees` (`trees_of`), `lists_may_be_shared` and `shape_may_depend_on`. A decision at one node
-/// (`node_decision`) becomes a verifier by `node_by_node`, and is checked here; one on a whole tree becomes a verifier
-/// by `whole_tree`.
+/// A decision at one node (`node_decision`) becomes a verifier by `node_by_node`, and is checked here; one on a whole
+/// tree becomes a verifier by `whole_tree`.
 template <class V>
-concept verifier = detail::has_law<V> && detail::has_its_decision<V> && detail::is_called<V>;
+concept verifier = detail::has_law<V> && detail::has_traits<V> && detail::has_its_decision<V> && detail::is_called<V>;
 
 /// Calls a verifier, with scratch if it needs some: `verify_tree(v, g, tree, target_rows(p), draft_rows(q), ..)`. See
 /// `whole_tree::operator()` for the arguments.

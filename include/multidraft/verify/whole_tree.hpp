@@ -14,9 +14,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/row_source.hpp"
 #include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {

@@ -16,7 +16,7 @@
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {

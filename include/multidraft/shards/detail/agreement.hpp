@@ -21,7 +21,7 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/shards/exchange.hpp"
 #include "multidraft/shards/shard_rows.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::shards::detail {
 

@@ -19,8 +19,7 @@
 #include "multidraft/rows/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {
