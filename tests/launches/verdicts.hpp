@@ -40,7 +40,7 @@ inline shape_of_launch const shapes_of_strided_rows[] = {{"block", 301, {}, 1, f
 
 template <class Layout>
 [[nodiscard]] constexpr auto const& shapes_of() noexcept {
-    if constexpr (has_alignment<Layout>)
+    if constexpr (Layout::alignment > 0)
         return shapes_of_aligned_rows;
     else
         return shapes_of_strided_rows;

@@ -207,7 +207,7 @@ TEST_F(simt_batch, accepts_nothing_where_no_token_follows) {
 /// root's most likely token, with one counter per node in scratch; all lanes go to the child with the most.
 struct counting {
     using law = multidraft::law::sequential;
-    static constexpr md::verify::verifier_traits traits{.lossless = false};
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = false};
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return static_cast<std::size_t>(nodes) * sizeof(std::int32_t) + static_cast<std::size_t>(depth) * 2;
     }

@@ -107,7 +107,10 @@ template <class Rows>
 
 /// Rows whose layout declares an alignment, in bytes.
 template <class Rows>
-concept has_aligned_layout = has_alignment<typename Rows::layout_type>;
+concept has_aligned_layout = requires {
+    requires Rows::layout_type::alignment >
+    0;
+};
 
 /// Entries of a row that a thread reads at a time.
 template <class Rows>
@@ -194,8 +197,8 @@ template <class Rows>
     return rows;
 }
 template <class T, class Layout>
-requires has_alignment<Layout>
-[[nodiscard]] adjusted_batch<T> as_entries(adjusted_batch<T, Layout> const& rows) noexcept {
+requires(Layout::alignment > 0)
+    [[nodiscard]] adjusted_batch<T> as_entries(adjusted_batch<T, Layout> const& rows) noexcept {
     return {{rows.template in_layout<contiguous>(), rows}, rows.adjustments};
 }
 

@@ -33,6 +33,25 @@ concept sparse_distribution = distribution<D> && requires(D const& row, index_t 
     { row.may_have_all_mass() } -> std::convertible_to<bool>;
 };
 
+/// A row whose tokens have an order other than that of the weights: `row.order(i)`, larger values first. Only the first
+/// `row.order_limit()` tokens in this order may be taken.
+template <class D>
+concept has_order = requires(D const& row, index_t i) {
+    { row.order(i) } -> std::floating_point;
+    { row.order_limit() } -> std::convertible_to<index_t>;
+};
+
+namespace detail {
+
+/// A row whose probabilities can be taken as multiples: `row.times(factor)`, a row of the same kind; the factor is a
+/// power of two.
+template <class D, class Real>
+concept has_times = requires(D const& row, Real factor) {
+    row.times(factor);
+};
+
+}  // namespace detail
+
 /// False only where the row has no mass.
 template <distribution D>
 [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(D const& row, index_t i) {

@@ -38,14 +38,19 @@ concept counted_rows = requires(Rows const& rows) {
 /// many threads. On a host it may throw `invalid_input` for a row that is not a distribution; where a group may not
 /// throw, such a row has no mass or a NaN, and the verdict's token is `none`.
 ///
-/// Optional members (group/optional_members.hpp):
-///
-/// - `rows.with_sums(g, node)`: the row and the chunk sums of its weights, its members `row` and `sums`, where making
-///   the row computes them anyway (`processed_row`). A verifier that draws from the row then saves a pass.
-/// - `rows.prefetch(g, nodes)`: announces the nodes of which one is probably read next.
+/// Optional: `rows.with_sums(g, node)` (`has_with_sums`), the row and the chunk sums of its weights where making the
+/// row computes them anyway. A verifier that draws from the row then saves a pass.
 template <class Rows, class G>
 concept row_source = detail::counted_rows<Rows> && requires(Rows const& rows, G const& g, node_id node) {
     { rows(g, node) } -> distribution;
+};
+
+/// Rows that are normalised when read, and return the chunk sums of the row's weights with it: `rows.with_sums(g,
+/// node)` has the members `row` and `sums`.
+template <class Rows, class G>
+concept has_with_sums = requires(Rows const& rows, G const& g, node_id node) {
+    rows.with_sums(g, node).row;
+    rows.with_sums(g, node).sums;
 };
 
 /// The rows that the children of nodes were drawn from, one for each child, by several draft models

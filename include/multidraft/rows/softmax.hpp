@@ -165,6 +165,12 @@ template <group G, class View>
 
 namespace detail {
 
+/// A view of logits that forbids some tokens: `view.allows(i)`.
+template <class View>
+concept has_allows = requires(View const& view, index_t i) {
+    { view.allows(i) } -> std::convertible_to<bool>;
+};
+
 /// Throws for a row of logits that is not a distribution, naming the first token at fault.
 template <class View>
 [[noreturn]] MULTIDRAFT_COLD void refuse_logits(View const& logits, char const* argument) {

@@ -68,7 +68,7 @@ public:
         start_completing(rows...);
         finish_completing(rows...);
     }
-    /// The same in two steps: with a communicator that can (`has_start_all_to_all`), the first one returns at once, and
+    /// The same in two steps: with a communicator that can (`has_all_to_all`), the first one returns at once, and
     /// the second, with the same rows, waits. Between them only `is_complete` may be called.
     template <class... Rows>
     void start_completing(Rows const&... rows) {
@@ -84,12 +84,14 @@ public:
     template <class... Rows>
     void finish_completing(Rows const&... rows) {
         if (!lacks<Rows...>()) return;
-        if constexpr (has_start_all_to_all<C>) comm_->wait();
-        if constexpr (has_all_to_all<C>) read_parts(rows...);
+        if constexpr (has_all_to_all<C>) {
+            comm_->wait();
+            read_parts(rows...);
+        }
     }
     /// Whether `finish_completing` would not wait.
     [[nodiscard]] bool is_complete() {
-        if constexpr (has_start_all_to_all<C>)
+        if constexpr (has_all_to_all<C>)
             return comm_->test();
         else
             return true;
@@ -241,10 +243,7 @@ private:
         }
         span<std::size_t const> const to_ranks(sent_bytes_);
         span<std::size_t const> const of_ranks(received_bytes_);
-        if constexpr (has_start_all_to_all<C>)
-            comm_->start_all_to_all(from_.data(), to_ranks, to_.data(), of_ranks);
-        else
-            comm_->all_to_all(from_.data(), to_ranks, to_.data(), of_ranks);
+        comm_->start_all_to_all(from_.data(), to_ranks, to_.data(), of_ranks);
         auto const self = static_cast<std::size_t>(rank());
         ++traffic_.calls;
         traffic_.sent += sent - sent_bytes_[self];
@@ -264,7 +263,7 @@ private:
         }
     }
 
-    /// Sends to every rank what any rank lacks, for communicators without `all_to_all`.
+    /// Sends to every rank what any rank lacks, for communicators without `start_all_to_all`.
     template <class... Rows>
     void complete_by_all(Rows const&... rows) {
         std::size_t most = 0;

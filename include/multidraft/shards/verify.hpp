@@ -261,7 +261,7 @@ void verify_batch(shards::rank_team<C>& team, Verifier const& verifier, drafted_
 }
 
 /// Begins `verify_batch` and returns while the first exchange of rows is in progress, with a communicator that can
-/// (`shards::has_start_all_to_all`, as MPI's). The rank may do other work until it calls `wait`, which writes the
+/// (`shards::has_all_to_all`, as MPI's). The rank may do other work until it calls `wait`, which writes the
 /// verdicts. All arguments must remain valid and unchanged until then, and the team must not be used.
 ///
 ///     auto call = start_verify_batch(team, verifier, drawn_by<Law>(trees), target_rows(p), draft_rows(q),

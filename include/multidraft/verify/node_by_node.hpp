@@ -85,7 +85,7 @@ template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_ro
     } else {
         auto const candidates = candidates_of(tree, children, node);
         auto const p = target(g, node);
-        if constexpr (has_prefetch<Target, G, node_range>) target.prefetch(g, children);
+        if constexpr (detail::has_prefetch<Target, G, node_range>) target.prefetch(g, children);
         auto const with = [&](auto const& q) {
             if constexpr (needs_scratch<Verifier>)
                 return verifier.decide(g, p, q, candidates, source, site, scratch);

@@ -20,6 +20,16 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
+namespace detail {
+
+/// A function so expensive that functions composed from it always test `may_be_nonzero`: `F::expensive` is true.
+template <class F>
+concept is_expensive = requires {
+    requires F::expensive;
+};
+
+}  // namespace detail
+
 /// Which of the two rows of a `residual` its factor belongs to.
 enum class factor_of : std::uint8_t { target, draft };
 
@@ -43,11 +53,11 @@ struct residual {
     /// Where it may be positive: rows truncated by top-k or top-p have few tokens of p. Always tested where q is
     /// expensive.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const
-        requires(sparse_distribution<P> || is_expensive<Q>) {
+        requires(sparse_distribution<P> || detail::is_expensive<Q>) {
         return may_have_mass(p, i);
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires sparse_distribution<P> {
-        if constexpr (is_expensive<Q>)
+        if constexpr (detail::is_expensive<Q>)
             return false;
         else
             return p.may_have_all_mass();
@@ -61,16 +71,17 @@ struct residual {
     }
     /// See `has_runs`: exists where p or q has runs. An expensive q is never evaluated on a whole run.
     [[nodiscard]] MULTIDRAFT_HD residual in_chunk(index_t begin, index_t end) const
-        requires((has_runs<P> || has_runs<Q>)&&!is_expensive<Q>) {
+        requires((has_runs<P> || has_runs<Q>)&&!detail::is_expensive<Q>) {
         return {multidraft::detail::in_chunk(p, begin, end), multidraft::detail::in_chunk(q, begin, end), c};
     }
     /// See `has_empty_runs`.
-    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires(has_empty_runs<P> && !is_expensive<Q>) {
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const
+        requires(has_empty_runs<P> && !detail::is_expensive<Q>) {
         return p.is_empty_run(begin);
     }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end, Body const& body) const
-        requires((has_runs<P> || has_runs<Q>)&&!is_expensive<Q>) {
+        requires((has_runs<P> || has_runs<Q>)&&!detail::is_expensive<Q>) {
         multidraft::detail::on_run(p, begin, end, [&](auto const& p_here) MULTIDRAFT_INLINE_LAMBDA {
             multidraft::detail::on_run(q, begin, end, [&](auto const& q_here) MULTIDRAFT_INLINE_LAMBDA {
                 using plain_p = std::remove_cvref_t<decltype(p_here)>;

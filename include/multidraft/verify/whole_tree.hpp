@@ -32,8 +32,7 @@ public:
     ///
     /// - `tree`: nodes in level order, node 0 the root, children in the order drawn.
     /// - `p`, as `target_rows(rows)`: `rows(g, node)` is the target's distribution after a node. Rows may have a
-    ///   `with_sums(g, node)` (see `emit_at`) and a `prefetch(g, nodes)`, which gets the nodes of which one is probably
-    ///   read next.
+    ///   `with_sums(g, node)` (see `emit_at`).
     /// - `q`, as `draft_rows(rows)`: `rows(g, node)` is the draft's distribution at a node with children, the one they
     ///   were drawn from. `draft_rows(no_draft_rows{})` for a verifier that reads none.
     /// - `position`: of the root in the text; with the node it addresses the draws.

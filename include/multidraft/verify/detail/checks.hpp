@@ -24,6 +24,13 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
+/// Rows that benefit from knowing the nodes of which one is probably read next: `rows.prefetch(g, nodes)`, with a range
+/// of nodes (`node_range`).
+template <class Rows, class G, class Nodes>
+concept has_prefetch = requires(Rows const& rows, G const& g, Nodes nodes) {
+    rows.prefetch(g, nodes);
+};
+
 /// The rows of a tree under a name: an `invalid_input` about the row of node 3 has the argument `target row of node 3`
 /// and that node. For hosts; the rows are otherwise unchanged.
 template <class Rows>

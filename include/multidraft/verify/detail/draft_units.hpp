@@ -44,7 +44,7 @@ struct row_in_units {
 /// A draft's row in units. Free where the row can absorb a factor (`row.times`).
 template <class Real, distribution Q>
 [[nodiscard]] MULTIDRAFT_HD auto in_units(Q const& q) {
-    if constexpr (std::is_same_v<probability_of<Q>, Real> && has_times<Q, Real>)
+    if constexpr (std::is_same_v<probability_of<Q>, Real> && multidraft::detail::has_times<Q, Real>)
         return q.times(units_in_1<Real>);
     else
         return row_in_units<Q, Real>{q};
