@@ -407,10 +407,10 @@ md_status md_cuda_compact(void* stream, md_cuda_cache const* cache, std::int32_t
             if (c.page_entries < 1) refuse("cache.page_entries", c.page_entries, "a page has an entry or more");
             paged_cache of;
             of.data = c.data;
-            of.table = c.pages;
-            of.table_stride = c.pages_stride;
-            of.page_entries = c.page_entries;
-            of.page_stride = c.page_stride;
+            of.pages.table = c.pages;
+            of.pages.table_stride = c.pages_stride;
+            of.pages.entries = c.page_entries;
+            of.pages.page_stride = c.page_stride;
             of.entry_stride = c.entry_stride;
             of.entry_bytes = c.entry_bytes;
             with_axes(of);

@@ -276,10 +276,10 @@ TEST(engine_rows, caches_of_a_list_are_compacted_in_one_call) {
     std::vector<std::int64_t> const bases{1, 2};
     kept_batch const kept{2, nodes.data(), 2, counts.data(), bases.data()};
     paged_cache cache;
-    cache.table = table.data();
-    cache.table_stride = 6;
-    cache.page_entries = 1;
-    cache.page_stride = entry * 4;
+    cache.pages.table = table.data();
+    cache.pages.table_stride = 6;
+    cache.pages.entries = 1;
+    cache.pages.page_stride = entry * 4;
     cache.entry_stride = entry * 4;
     cache.entry_bytes = entry * 4;
     cache.list = list.data();

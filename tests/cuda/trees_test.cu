@@ -98,10 +98,10 @@ TEST_F(cuda_device, compaction_moves_the_kept_entries) {
         on_device<std::int32_t> const table(order);
         paged_cache pages;
         pages.data = data.data();
-        pages.table = table.data();
-        pages.table_stride = 4;
-        pages.page_entries = 4;
-        pages.page_stride = 4 * entry;
+        pages.pages.table = table.data();
+        pages.pages.table_stride = 4;
+        pages.pages.entries = 4;
+        pages.pages.page_stride = 4 * entry;
         pages.entry_stride = entry;
         pages.entry_bytes = entry;
         EXPECT_CUDA(compact_caches(mc::on(nullptr), pages, kept));

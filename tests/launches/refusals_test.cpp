@@ -306,7 +306,7 @@ TEST_F(cuda_device, masks_and_compaction_refuse_what_a_host_can_see) {
     pages.data = bytes.data();
     pages.entry_bytes = 16;
     pages.entry_stride = 16;
-    expect_refusal(compact_caches(policy, pages, kept), "cache.page_entries = 0: ");
+    expect_refusal(compact_caches(policy, pages, kept), "cache.pages.entries = 0: ");
     kept.nodes = nullptr;
     expect_refusal(compact_caches(policy, good, kept), "kept.nodes = null: ");
     EXPECT_TRUE(standin::launches().empty());

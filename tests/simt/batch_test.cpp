@@ -562,10 +562,10 @@ TEST(simt_compaction, moves_what_the_host_moves) {
     std::vector<std::int32_t> const table{14, 3, 0, 7, 9, 1, 2, 13, 4, 5, 6, 8, 10, 11, 12};
     paged_cache paged;
     paged.data = bytes;
-    paged.table = table.data();
-    paged.table_stride = 5;
-    paged.page_entries = 8;
-    paged.page_stride = 2 * 8 * entry;
+    paged.pages.table = table.data();
+    paged.pages.table_stride = 5;
+    paged.pages.entries = 8;
+    paged.pages.page_stride = 2 * 8 * entry;
     paged.entry_stride = entry;
     paged.entry_bytes = entry;
     paged.axes[0] = {2, 8 * entry};

@@ -61,16 +61,21 @@ struct contiguous_cache {
     }
 };
 
-/// A cache, or a list of caches, in pages: entry t of request b is entry `t % page_entries` of page `table[b *
-/// table_stride + t / page_entries]`. A table with one slot for each token has pages of one entry.
+/// Where the pages of each request are: entry t of request b is entry `t % entries` of page `table[b * table_stride + t
+/// / entries]`, and pages are `page_stride` bytes apart. A table with one slot for each token has pages of one entry.
+struct page_table {
+    std::int32_t const* table = nullptr;
+    std::int64_t table_stride = 0;
+    std::int64_t entries = 0;
+    std::int64_t page_stride = 0;
+};
+
+/// A cache, or a list of caches, in pages.
 struct paged_cache {
     static constexpr int dimensions = 4;
 
     void* data = nullptr;
-    std::int32_t const* table = nullptr;
-    std::int64_t table_stride = 0;
-    std::int64_t page_entries = 0;
-    std::int64_t page_stride = 0;
+    page_table pages{};
     std::int64_t entry_stride = 0;
     std::int64_t entry_bytes = 0;
     byte_axis axes[dimensions] = {};
@@ -83,7 +88,8 @@ struct paged_cache {
 
     /// The byte at which entry t of request b begins, by its page.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t offset(std::int32_t b, std::int64_t t) const noexcept {
-        return table[b * table_stride + t / page_entries] * page_stride + t % page_entries * entry_stride;
+        return pages.table[b * pages.table_stride + t / pages.entries] * pages.page_stride +
+               t % pages.entries * entry_stride;
     }
 };
 
@@ -103,8 +109,8 @@ template <class Cache>
     auto together = (cache.list == nullptr ? reinterpret_cast<std::uintptr_t>(cache.data)
                                            : static_cast<std::uintptr_t>(cache.list_alignment)) |
                     static_cast<std::uintptr_t>(cache.entry_stride) | static_cast<std::uintptr_t>(cache.entry_bytes);
-    if constexpr (requires { cache.page_stride; })
-        together |= static_cast<std::uintptr_t>(cache.page_stride);
+    if constexpr (requires { cache.pages; })
+        together |= static_cast<std::uintptr_t>(cache.pages.page_stride);
     else
         together |= static_cast<std::uintptr_t>(cache.request_stride);
     for (auto const& axis : cache.axes)
@@ -197,9 +203,9 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
     if (cache.entry_bytes < 1) refuse("cache.entry_bytes", cache.entry_bytes, "an entry has 1 byte or more");
     if (cache.entry_stride < cache.entry_bytes)
         refuse("cache.entry_stride", cache.entry_stride, "entries would overlap");
-    if constexpr (requires { cache.page_entries; }) {
-        if (cache.page_entries < 1) refuse("cache.page_entries", cache.page_entries, "a page has 1 entry or more");
-        refuse_null(cache.table, "cache.table");
+    if constexpr (requires { cache.pages; }) {
+        if (cache.pages.entries < 1) refuse("cache.pages.entries", cache.pages.entries, "a page has 1 entry or more");
+        refuse_null(cache.pages.table, "cache.pages.table");
     }
     for (int a = 0; a < Cache::dimensions; ++a) {
         if (cache.axes[a].count < 1) refuse("cache.axes", a, cache.axes[a].count, "a dimension has 1 plane or more");

@@ -163,10 +163,10 @@ private:
         tree_.reset();
     }
     void read_prompt(std::span<token_id const> text, generation_options const& options) {
-        logits_.resize(at(target_.vocabulary()));
-        catch_up(target_, text, positions_, std::span<logit>(logits_));
+        step_.logits.resize(at(target_.vocabulary()));
+        catch_up(target_, text, step_.positions, std::span<logit>(step_.logits));
         tree_.read(text.first(text.size() - 1));
-        set_next(options.sampling, row_view<logit>(logits_.data(), target_.vocabulary()));
+        set_next(options.sampling, row_view<logit>(step_.logits.data(), target_.vocabulary()));
     }
 
     /// The distribution of the next token: a row of the target, or the residual if a candidate drawn from `refused` was
@@ -174,20 +174,20 @@ private:
     void set_next(sampling_params const& w, row_view<logit> view, row const* refused = nullptr) {
         row const p = process_logits(g_, view, w, "target logits").row;
         if (w.greedy()) {
-            likeliest_.assign(at(std::min(width_, target_.vocabulary())), none);
-            g_.top_k(view.size(), view, span<token_id>(likeliest_));
+            step_.likeliest.assign(at(std::min(width_, target_.vocabulary())), none);
+            g_.top_k(view.size(), view, span<token_id>(step_.likeliest));
             auto const possible = [&](token_id x) { return view(x) > -std::numeric_limits<real>::infinity(); };
-            while (likeliest_.size() > 1 && !possible(likeliest_.back())) likeliest_.pop_back();
+            while (step_.likeliest.size() > 1 && !possible(step_.likeliest.back())) step_.likeliest.pop_back();
             return;
         }
-        next_.resize(at(p.size()));
+        step_.next.resize(at(p.size()));
         if (refused != nullptr) {
             verify::residual<row, row> const left{p, *refused, real(1)};
             auto const total = g_.sum(p.size(), left);
-            for (index_t i = 0; total > 0 && i < p.size(); ++i) next_[at(i)] = left(i) / total;
+            for (index_t i = 0; total > 0 && i < p.size(); ++i) step_.next[at(i)] = left(i) / total;
             if (total > 0) return;
         }
-        for (index_t i = 0; i < p.size(); ++i) next_[at(i)] = p(i);
+        for (index_t i = 0; i < p.size(); ++i) step_.next[at(i)] = p(i);
     }
 
     template <draw_source Source>
@@ -196,37 +196,37 @@ private:
         std::int32_t const root = length - 1;
         if (length >= target_.context_limit()) {  // space for one more token, and nothing below it
             draw_starts(options.sampling, 1, source, root);
-            state.emit(starts_);
+            state.emit(step_.starts);
             return;
         }
         // A start is a token too and needs a position.
         std::int32_t const depth = std::max(0, std::min({depth_, state.left() - 1, target_.context_limit() - length - 1,
                                                          tree_.depth_limit(length) - 1}));
         draw_starts(options.sampling, width_, source, root);
-        tree_.grow(g_, state.text(), starts_, depth, options.draft_sampling.value_or(options.sampling), source, m);
+        tree_.grow(g_, state.text(), step_.starts, depth, options.draft_sampling.value_or(options.sampling), source, m);
         score(root, m);
         multidraft::detail::stopwatch const time(m.verify_seconds);
         bool const refused = find_longest_path(options.sampling, source, root, m);
-        row const q = tree_.rows()(g_, best_.back());
-        set_next(options.sampling, target_row(best_.back()), refused ? &q : nullptr);
+        row const q = tree_.rows()(g_, step_.best.back());
+        set_next(options.sampling, target_row(step_.best.back()), refused ? &q : nullptr);
         count(m);
-        emitted_.clear();
-        for (node_id const v : best_) emitted_.push_back(tree_.tokens()[at(v)]);
-        std::int32_t const emitted = state.emit(emitted_);
-        kept_.assign(1, 0);
-        kept_.insert(kept_.end(), best_.begin(), best_.begin() + emitted);
-        target_.keep(root, kept_);
-        tree_.keep(root, kept_);
+        step_.emitted.clear();
+        for (node_id const v : step_.best) step_.emitted.push_back(tree_.tokens()[at(v)]);
+        std::int32_t const emitted = state.emit(step_.emitted);
+        step_.kept.assign(1, 0);
+        step_.kept.insert(step_.kept.end(), step_.best.begin(), step_.best.begin() + emitted);
+        target_.keep(root, step_.kept);
+        tree_.keep(root, step_.kept);
     }
 
     /// The target reads the tree below its root, which the previous step has scored: the row of node v is v - 1.
     void score(std::int32_t root, generation_metrics& m) {
         std::size_t const wanted = at(tree_.size() - 1) * at(target_.vocabulary());
-        logits_.resize(std::max(logits_.size(), wanted));
+        step_.logits.resize(std::max(step_.logits.size(), wanted));
         multidraft::detail::stopwatch const time(m.target_seconds);
         target_.forward(
             token_batch{tree_.tokens().subspan(1), tree_.positions().subspan(1), root, tree_.mask().from_row(1)},
-            std::span<logit>(logits_.data(), wanted));
+            std::span<logit>(step_.logits.data(), wanted));
         ++m.target_calls;
     }
 
@@ -236,24 +236,24 @@ private:
     bool find_longest_path(sampling_params const& w, Source& source, std::int32_t root, generation_metrics& m) {
         tree_view const tree = tree_.tree().tree;
         auto const starts = tree.children(0);
-        best_.clear();
+        step_.best.clear();
         bool best_refused = false;
         for (node_id start = starts.first; start < starts.end(); ++start) {
-            path_.assign(1, start);
+            step_.path.assign(1, start);
             bool refused = false;
             while (!refused) {
-                node_id const v = path_.back();
+                node_id const v = step_.path.back();
                 auto const child = tree.children(v);
                 if (child.count == 0) break;
                 token_id const x = tree.tokens[at(child.first)];
                 row const p = process_logits(g_, target_row(v), w, "target logits").row;
                 draw_site const site{root, v};
                 refused = !source.bernoulli(site(purpose::acceptance, 0), p(x), tree_.rows()(g_, v)(x));
-                if (!refused) path_.push_back(child.first);
+                if (!refused) step_.path.push_back(child.first);
             }
-            m.start_accepted(at(start - starts.first), static_cast<std::int64_t>(path_.size()) - 1);
-            if (path_.size() > best_.size()) {
-                best_.swap(path_);
+            m.start_accepted(at(start - starts.first), static_cast<std::int64_t>(step_.path.size()) - 1);
+            if (step_.path.size() > step_.best.size()) {
+                step_.best.swap(step_.path);
                 best_refused = refused;
             }
         }
@@ -261,44 +261,49 @@ private:
     }
 
     void count(generation_metrics& m) const {
-        m.accepted += static_cast<std::int64_t>(best_.size()) - 1;
-        ++m.won_by_start[at(best_.front() - tree_.tree().tree.children(0).first)];
-        for (std::size_t d = 0; d < best_.size(); ++d)
-            if (tree_.tree().tree.children(best_[d]).count > 0) m.tried(d, d + 1 < best_.size());
+        m.accepted += static_cast<std::int64_t>(step_.best.size()) - 1;
+        ++m.won_by_start[at(step_.best.front() - tree_.tree().tree.children(0).first)];
+        for (std::size_t d = 0; d < step_.best.size(); ++d)
+            if (tree_.tree().tree.children(step_.best[d]).count > 0) m.tried(d, d + 1 < step_.best.size());
     }
 
     template <draw_source Source>
     void draw_starts(sampling_params const& w, std::int32_t count, Source& source, std::int32_t root) {
         if (w.greedy()) {
-            starts_.assign(likeliest_.begin(),
-                           likeliest_.begin() + std::min<std::ptrdiff_t>(count, std::ssize(likeliest_)));
+            step_.starts.assign(step_.likeliest.begin(),
+                                step_.likeliest.begin() + std::min<std::ptrdiff_t>(count, std::ssize(step_.likeliest)));
             return;
         }
-        starts_.assign(at(count), none);
-        probabilities<real> const p(next_.data(), static_cast<index_t>(next_.size()));
+        step_.starts.assign(at(count), none);
+        probabilities<real> const p(step_.next.data(), static_cast<index_t>(step_.next.size()));
         auto sums = g_.sum_chunks(p.size(), weight_of{p});
         drawn_children const drawn =
-            draft::sequential{}(g_, p, sums, source, draw_site{root, 0}, span<token_id>(starts_));
-        starts_.resize(at(drawn.count));
+            draft::sequential{}(g_, p, sums, source, draw_site{root, 0}, span<token_id>(step_.starts));
+        step_.starts.resize(at(drawn.count));
     }
 
     [[nodiscard]] row_view<logit> target_row(node_id v) const {
         auto const vocabulary = target_.vocabulary();
-        return {logits_.data() + static_cast<std::ptrdiff_t>(at(v - 1) * at(vocabulary)), vocabulary};
+        return {step_.logits.data() + static_cast<std::ptrdiff_t>(at(v - 1) * at(vocabulary)), vocabulary};
     }
+
+    /// What a step works on, kept from one to the next.
+    struct work {
+        std::vector<real> next;           ///< of the next token, where it is drawn
+        std::vector<token_id> likeliest;  ///< where it is not drawn: at temperature 0
+        std::vector<token_id> starts;
+        std::vector<logit> logits;
+        std::vector<node_id> path, best, kept;
+        std::vector<token_id> emitted;
+        std::vector<std::int32_t> positions;
+    };
 
     host_group g_;
     Target& target_;
     chains_below<Draft, Rule> tree_;
     std::int32_t width_;
     std::int32_t depth_;
-    std::vector<real> next_;           ///< of the next token, where it is drawn
-    std::vector<token_id> likeliest_;  ///< where it is not drawn: at temperature 0
-    std::vector<token_id> starts_;
-    std::vector<logit> logits_;
-    std::vector<node_id> path_, best_, kept_;
-    std::vector<token_id> emitted_;
-    std::vector<std::int32_t> positions_;
+    work step_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::lossy
