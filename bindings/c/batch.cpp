@@ -64,11 +64,11 @@ token_masks masks_of(md_adjustments const& a, std::size_t size, index_t vocabula
 }
 
 /// The masks and biases of rows, if any. Which of them the nodes have is checked with the batch.
-batch_adjustments adjustments_of(md_rows const& r, char const* name) {
+logit_adjustments adjustments_of(md_rows const& r, char const* name) {
     if (r.adjustments == nullptr) return {};
     // The struct of older callers ends before the number of masks.
     md_adjustments const a = read(r.adjustments, adjustments_name(name), offsetof(md_adjustments, allowed_count));
-    batch_adjustments result;
+    logit_adjustments result;
     if (a.allowed != nullptr) {
         result.allowed = masks_of(a, r.adjustments->size, r.vocabulary, name);
         result.allowed_of = a.allowed_of;

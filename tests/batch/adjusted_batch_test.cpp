@@ -52,7 +52,7 @@ struct grammar {
         }
     }
 
-    [[nodiscard]] batch_adjustments adjustments() const {
+    [[nodiscard]] logit_adjustments adjustments() const {
         return {{bits, words}, mask_of.data(), {ids, values, offsets}, bias_of.data()};
     }
     /// The code of an engine without these rows.
@@ -102,7 +102,7 @@ void expect_tokens_of_changed_rows(Verifier const& verifier, Sampler const& samp
             masks.push_back(of_draft.mask_of[node]);
             biases.push_back(of_draft.bias_of[node]);
         }
-        batch_adjustments adjustments = of_draft.adjustments();
+        logit_adjustments adjustments = of_draft.adjustments();
         adjustments.allowed_of = masks.data();
         adjustments.bias_of = biases.data();
         out.states = nullptr;

@@ -212,7 +212,7 @@ TEST(batch_predict, takes_rows_with_masks) {
     b.draw_alone(draft::iid{});
     std::vector<std::uint64_t> const odd(5, 0xaaaaaaaaaaaaaaaaULL);
     std::vector<std::int64_t> const mask_of(at(b.trees().nodes), 0);
-    batch_adjustments adjustments;
+    logit_adjustments adjustments;
     adjustments.allowed = {odd, 5};
     adjustments.allowed_of = mask_of.data();
     adjusted_batch const target(b.target_logits(), adjustments);

@@ -221,39 +221,6 @@ concept logit_row_batch = row_batch<R> && detail::has_sampling<R> && detail::has
 template <class R>
 concept draft_row_batch = row_batch<R> || std::is_same_v<R, verify::no_draft_rows>;
 
-/// The masks and biases of the nodes of a batch. Either may be left out, for all nodes or for some.
-///
-/// Node i of the batch, numbered across all requests, has the mask `allowed(allowed_of[i])` and the bias
-/// `bias(bias_of[i])`: none where that index is negative, index i where the array is null. So one mask may serve many
-/// nodes, and requests without a grammar have none. The arrays are in memory of the machine that verifies the batch.
-struct batch_adjustments {
-    token_masks allowed{};
-    std::int64_t const* allowed_of = nullptr;  ///< may be null
-    logit_biases bias{};
-    std::int64_t const* bias_of = nullptr;  ///< may be null
-
-    /// The index of the mask of node i; negative: it has none.
-    [[nodiscard]] MULTIDRAFT_HD std::int64_t mask_number(std::int64_t i) const noexcept {
-        if (allowed.empty()) return -1;
-        return allowed_of == nullptr ? i : allowed_of[i];
-    }
-    /// The mask of node i.
-    [[nodiscard]] MULTIDRAFT_HD token_mask mask(std::int64_t i) const noexcept {
-        std::int64_t const r = mask_number(i);
-        return r < 0 ? token_mask{} : allowed(r);
-    }
-    /// The index of the bias of node i; negative: it has none.
-    [[nodiscard]] MULTIDRAFT_HD std::int64_t bias_number(std::int64_t i) const noexcept {
-        if (bias.empty()) return -1;
-        return bias_of == nullptr ? i : bias_of[i];
-    }
-    /// The bias of node i.
-    [[nodiscard]] MULTIDRAFT_HD logit_bias bias_at(std::int64_t i) const noexcept {
-        std::int64_t const r = bias_number(i);
-        return r < 0 ? logit_bias{} : bias(r);
-    }
-};
-
 /// A `logit_batch` with grammar masks, logit bias and penalties: `adjusted_batch(rows, {.allowed = {bits, masks,
 /// words}})`. The decisions have the same bits as with rows that were changed beforehand (`adjusted_view`), on every
 /// machine.
@@ -263,11 +230,11 @@ struct batch_adjustments {
 /// row is forbidden, the request gets the token `none`.
 template <class T, class Layout = contiguous>
 struct adjusted_batch : logits_of_batch<adjusted_batch<T, Layout>, T, Layout> {
-    batch_adjustments adjustments{};
+    logit_adjustments adjustments{};
 
     adjusted_batch() = default;
     /// Rows and adjustments belong to the caller.
-    MULTIDRAFT_HD adjusted_batch(logit_batch<T, Layout> const& rows, batch_adjustments const& of_nodes) noexcept
+    MULTIDRAFT_HD adjusted_batch(logit_batch<T, Layout> const& rows, logit_adjustments const& of_nodes) noexcept
         : logits_of_batch<adjusted_batch, T, Layout>(rows, rows), adjustments(of_nodes) {}
 
     /// The row of node i with its mask and bias.
@@ -281,7 +248,7 @@ namespace detail {
 /// Rows of logits with masks and biases.
 template <class Rows>
 concept has_adjustments = requires(Rows const& rows) {
-    { rows.adjustments } -> std::convertible_to<batch_adjustments>;
+    { rows.adjustments } -> std::convertible_to<logit_adjustments>;
 };
 
 }  // namespace detail

@@ -62,10 +62,10 @@ private:
 /// The rows of an `adjusted_batch` that has no bias.
 template <class T, class Layout>
 struct masked_batch : logits_of_batch<masked_batch<T, Layout>, T, Layout> {
-    batch_adjustments adjustments{};
+    logit_adjustments adjustments{};
 
     MULTIDRAFT_HD masked_batch(rows_of_batch<T, Layout> const& rows, batch_sampling const& parameters,
-                               batch_adjustments const& of_nodes) noexcept
+                               logit_adjustments const& of_nodes) noexcept
         : logits_of_batch<masked_batch, T, Layout>(rows, parameters), adjustments(of_nodes) {}
 
     [[nodiscard]] MULTIDRAFT_HD masked_view<T, Layout> view(std::int64_t i) const noexcept {

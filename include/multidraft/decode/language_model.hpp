@@ -27,19 +27,23 @@ struct token_batch {
     mask_view mask{};                         ///< over the entries after the context; causal by default
 };
 
-/// The type of a model's logits: `M::logit` if it is declared (double for the models of exact tests), else float.
+namespace detail {
+
 template <class M>
 struct logit_type {
     using type = float;
 };
-/// For a model that declares it.
 template <class M>
 requires requires { typename M::logit; }
 struct logit_type<M> {
     using type = typename M::logit;
 };
+
+}  // namespace detail
+
+/// The type of a model's logits: `M::logit` if it is declared (double for the models of exact tests), else float.
 template <class M>
-using logit_of = typename logit_type<M>::type;
+using logit_of = typename detail::logit_type<M>::type;
 
 /// A decoder-only model with a key-value cache.
 ///

@@ -34,6 +34,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 
+namespace detail {
+
 /// Chains of the draft below given tokens; `Rule` may end all of them early.
 ///
 /// The mask of a tree that may end early is a slice of the full fork's, which is made once ([ImprovingMCSD] 3.2).
@@ -122,6 +124,8 @@ private:
     std::int32_t full_length_ = 0;
     ancestor_mask full_{topology().parents()};
 };
+
+}  // namespace detail
 
 /// Multi-candidate decoding with a target-initialised tree ([ImprovingMCSD] 3.1): `width` different tokens are drawn
 /// from the target's last distribution, each starts a chain of `depth` draws of the draft, and the path with the most
@@ -300,7 +304,7 @@ private:
 
     host_group g_;
     Target& target_;
-    chains_below<Draft, Rule> tree_;
+    detail::chains_below<Draft, Rule> tree_;
     std::int32_t width_;
     std::int32_t depth_;
     work step_;

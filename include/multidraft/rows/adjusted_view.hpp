@@ -223,11 +223,53 @@ inline void validate(logit_biases const& bias, std::int64_t rows, index_t vocabu
     }
 }
 
-/// Masks and biases of the rows of a tree, for `logit_rows`: either may be left out.
+/// The masks and biases of the rows of a tree or of a batch. Either may be left out, for all nodes or for some.
+///
+/// Node i, in a batch numbered across all requests, has the mask `allowed(allowed_of[i])` and the bias
+/// `bias(bias_of[i])`: none where that index is negative, index i where the array is null. So one mask may serve many
+/// nodes, and requests without a grammar have none. The arrays are in memory of the machine that reads the rows.
 struct logit_adjustments {
     token_masks allowed{};
+    std::int64_t const* allowed_of = nullptr;  ///< may be null
     logit_biases bias{};
+    std::int64_t const* bias_of = nullptr;  ///< may be null
+
+    /// The index of the mask of node i; negative: it has none.
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t mask_number(std::int64_t i) const noexcept {
+        if (allowed.empty()) return -1;
+        return allowed_of == nullptr ? i : allowed_of[i];
+    }
+    /// The mask of node i.
+    [[nodiscard]] MULTIDRAFT_HD token_mask mask(std::int64_t i) const noexcept {
+        std::int64_t const r = mask_number(i);
+        return r < 0 ? token_mask{} : allowed(r);
+    }
+    /// The index of the bias of node i; negative: it has none.
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t bias_number(std::int64_t i) const noexcept {
+        if (bias.empty()) return -1;
+        return bias_of == nullptr ? i : bias_of[i];
+    }
+    /// The bias of node i.
+    [[nodiscard]] MULTIDRAFT_HD logit_bias bias_at(std::int64_t i) const noexcept {
+        std::int64_t const r = bias_number(i);
+        return r < 0 ? logit_bias{} : bias(r);
+    }
 };
+
+/// Throws `invalid_input` on the host unless the masks and biases are those of `rows` rows of V tokens, by their
+/// indices where there are some. O(tokens with a bias + rows).
+inline void validate(logit_adjustments const& adjustments, std::int64_t rows, index_t vocabulary) {
+    bool const by_index = adjustments.bias_of != nullptr && !adjustments.bias.offsets.empty();
+    std::int64_t const biases = by_index ? static_cast<std::int64_t>(adjustments.bias.offsets.size()) - 1 : rows;
+    validate(adjustments.allowed, adjustments.allowed_of == nullptr ? rows : 0, vocabulary);
+    validate(adjustments.bias, biases, vocabulary);
+    for (std::int64_t i = 0; i < rows; ++i) {
+        if (std::int64_t const r = adjustments.mask_number(i); r >= 0 && !adjustments.allowed.has(r))
+            refuse("allowed_of", i, r, "the mask of a node is one of those there are");
+        if (std::int64_t const r = adjustments.bias_number(i); by_index && r >= biases)
+            refuse("bias_of", i, r, "the bias of a node is one of those there are");
+    }
+}
 
 namespace detail {
 

@@ -40,8 +40,7 @@ public:
                              logit_adjustments const& adjustments) requires(!plain)
         : rows_(rows), adjustments_(adjustments), sampling_(w) {
 #if !MULTIDRAFT_ON_DEVICE
-        validate(adjustments.allowed, rows.rows(), rows.size());
-        validate(adjustments.bias, rows.rows(), rows.size());
+        validate(adjustments, rows.rows(), rows.size());
 #endif
     }
 
@@ -61,7 +60,7 @@ public:
         if constexpr (plain)
             return rows_(node);
         else
-            return View(rows_(node), adjustments_.allowed(node), adjustments_.bias(node));
+            return View(rows_(node), adjustments_.mask(node), adjustments_.bias_at(node));
     }
 
 private:

@@ -51,16 +51,20 @@ struct remembered_row {
     bool is_known = false;
 };
 
+namespace detail {
+
 /// Rows that are normalised at each read, so that there is something to remember.
 template <class Rows>
 concept normalised_when_read = has_with_sums<Rows, host_group> && std::default_initializable<row_of<Rows, host_group>>;
+
+}  // namespace detail
 
 /// The memory of the rows of a tree: a few numbers for each node, or nothing for rows that need no normalising. Reused
 /// from step to step it allocates nothing more.
 template <class Rows>
 struct row_memory {};
 /// The memory of rows that are normalised when they are read.
-template <normalised_when_read Rows>
+template <detail::normalised_when_read Rows>
 struct row_memory<Rows> {
     std::vector<remembered_row<row_of<Rows, host_group>>> rows;
 };
@@ -122,7 +126,7 @@ remembered_rows(Rows, row_memory<Rows>&) -> remembered_rows<Rows>;
 /// The rows remembered in `memory`, or as they are where they need no normalising.
 template <class Rows>
 [[nodiscard]] auto remember(Rows const& rows, [[maybe_unused]] row_memory<Rows>& memory) {
-    if constexpr (normalised_when_read<Rows>)
+    if constexpr (detail::normalised_when_read<Rows>)
         return remembered_rows<Rows>(rows, memory);
     else
         return rows;

@@ -66,6 +66,8 @@ concept child_row_source = detail::counted_rows<Rows> &&
 template <class Rows, class G>
 using row_of = std::decay_t<decltype(std::declval<Rows const&>()(std::declval<G const&>(), node_id{}))>;
 
+namespace detail {
+
 /// Archetypes of rows, for checking the concepts of verifiers.
 namespace row_archetype {
 struct row {
@@ -86,6 +88,8 @@ struct source {
     }
 };
 }  // namespace row_archetype
+
+}  // namespace detail
 
 /// Marks rows as the target's: `target_rows(p)`, with the rows of one tree (`row_source`) or of a batch (`row_batch`).
 /// Passing the draft's rows in their place does not compile.

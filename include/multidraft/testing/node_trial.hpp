@@ -27,6 +27,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
+namespace detail {
+
 /// One row for every node of a tree.
 class row_of_all_nodes {
 public:
@@ -45,6 +47,8 @@ private:
     probabilities<double> row_;
     index_t nodes_;
 };
+
+}  // namespace detail
 
 /// Draws the n children of a root from q and verifies them against p, as a trial for `analysis::estimate_acceptance`:
 /// any sampler, and any verifier of its law, of single nodes or of whole trees.
@@ -95,8 +99,8 @@ public:
         auto const count = static_cast<node_id>(nodes);
         verdict const found = verify::verify_tree(
             verifier_, g, make_drafted<typename Sampler::law>(tree_view{tree_.parents, tree_.tokens}, tree_.certain),
-            target_rows(row_of_all_nodes(rows_.p, count)), draft_rows(row_of_all_nodes(rows_.q, count)), source,
-            position, span<node_id>(path_), scratch_.of<Verifier>(count, drawn.count > 0 ? 1 : 0));
+            target_rows(detail::row_of_all_nodes(rows_.p, count)), draft_rows(detail::row_of_all_nodes(rows_.q, count)),
+            source, position, span<node_id>(path_), scratch_.of<Verifier>(count, drawn.count > 0 ? 1 : 0));
         return found.accepted > 0 ? path_[0] - 1 : none;
     }
 

@@ -31,6 +31,8 @@ struct silent_group : host_group {
     static constexpr bool throws = false;
 };
 
+namespace detail {
+
 /// A tree grown level by level over two small models, and the rows of its nodes.
 ///
 /// With `silent_group` every node has all its children, as in a launch: the token of those that could not be drawn is
@@ -126,6 +128,8 @@ private:
     std::vector<token_id> drawn_;
 };
 
+}  // namespace detail
+
 /// One step of speculative decoding over two small models: grow a tree (`small_tree`), verify it, emit.
 ///
 /// Throws `std::logic_error` for an invalid verdict: a path that does not follow the tree, more written of it than
@@ -173,7 +177,7 @@ private:
     static constexpr node_id unwritten = -7;
 
     Verifier verifier_;
-    small_tree<Sampler, Real, Group> tree_;
+    detail::small_tree<Sampler, Real, Group> tree_;
     std::vector<node_id> path_;
     std::vector<std::byte> scratch_;
 };

@@ -23,6 +23,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
+namespace detail {
+
 /// The law of the best of K independent paths, given its tokens so far.
 ///
 /// At every level the tokens are in classes, from the worst to the best. The survivors are the paths that agree with
@@ -73,8 +75,6 @@ private:
         }
     }
 };
-
-namespace detail {
 
 /// The classes of `multi_path_block`: p/q in steps of a 32nd of an octave, from 2^-8 to 2^8.
 inline constexpr index_t ratio_classes = 512;

@@ -45,7 +45,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// q_k gives no mass cannot have been drawn from it: the verdict is "no token", an `invalid_input` on the host.
 template <draft_law Law>
 class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
-    static constexpr bool by_conditionals = has_conditionals<Law, host_group, row_archetype::row>;
+    static constexpr bool by_conditionals = has_conditionals<Law, host_group, multidraft::detail::row_archetype::row>;
     static_assert(
         std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::sequential> || by_conditionals,
         "multidraft: verify::recursive_rejection divides by the law of the draws and is lossless for law::iid, "

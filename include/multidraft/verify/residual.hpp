@@ -28,16 +28,16 @@ concept is_expensive = requires {
     requires F::expensive;
 };
 
-}  // namespace detail
-
 /// Which of the two rows of a `residual` its factor belongs to.
 enum class factor_of : std::uint8_t { target, draft };
+
+}  // namespace detail
 
 /// (p - c q)+ or (c p - q)+ as a function of the token: a residual, unnormalised and never written out.
 ///
 /// p and q are probabilities of rows and c a scalar. `residual{p, q, c}` is (p - c q)+, that of rejection; with c = 1
 /// it is the residual of speculative sampling. `residual_of_path(p, m, w)` is (w p - m)+, that of block verification.
-template <distribution P, distribution Q, factor_of Scaled = factor_of::draft>
+template <distribution P, distribution Q, detail::factor_of Scaled = detail::factor_of::draft>
 struct residual {
     using real = probability_of<P>;
     P p;
@@ -45,7 +45,7 @@ struct residual {
     real c;
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        if constexpr (Scaled == factor_of::draft)
+        if constexpr (Scaled == detail::factor_of::draft)
             return positive_part(fp::fma(-c, static_cast<real>(q(i)), p(i)));
         else
             return positive_part(fp::fma(c, p(i), -static_cast<real>(q(i))));
@@ -96,8 +96,8 @@ residual(P, Q, Real) -> residual<P, Q>;
 
 /// (w p - m)+, the residual where a path of weight w stops at a node: m is the law of the path's next token.
 template <distribution P, distribution M>
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE residual<P, M, factor_of::target> residual_of_path(P const& p, M const& m,
-                                                                                                 probability_of<P> w) {
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE residual<P, M, detail::factor_of::target> residual_of_path(
+    P const& p, M const& m, probability_of<P> w) {
     return {p, m, w};
 }
 

@@ -62,7 +62,8 @@ concept node_decision = detail::decides<V, G, P, Q, Source> && detail::decides_i
 namespace detail {
 
 template <class V>
-using archetype_of_draft_row = std::conditional_t<reads_draft<V>, row_archetype::row, no_draft_rows>;
+using archetype_of_draft_row =
+    std::conditional_t<reads_draft<V>, multidraft::detail::row_archetype::row, no_draft_rows>;
 
 template <class V>
 concept has_law = requires {
@@ -76,8 +77,8 @@ concept has_traits = requires {
 template <class V>
 concept has_its_decision =
     !decides_by_node<V> ||
-    node_decision<V, host_group, row_archetype::row, archetype_of_draft_row<V>, addressed_source>;
-template <class V, class Tree = drafted<typename V::law>, class Rows = row_archetype::source>
+    node_decision<V, host_group, multidraft::detail::row_archetype::row, archetype_of_draft_row<V>, addressed_source>;
+template <class V, class Tree = drafted<typename V::law>, class Rows = multidraft::detail::row_archetype::source>
 concept is_called = verifies<V, Tree, Rows, addressed_source> && verifies_in_scratch<V, Tree, Rows, addressed_source>;
 
 }  // namespace detail
