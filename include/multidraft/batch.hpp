@@ -7,6 +7,7 @@
 
 #include "multidraft/batch/accepted_tokens.hpp"
 #include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/batch_step.hpp"
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/draft.hpp"
@@ -19,6 +20,7 @@
 #include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/step_inputs.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verify.hpp"
