@@ -10,8 +10,8 @@
 #include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/cuda/build_trees.cuh"
+#include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"
-#include "multidraft/cuda/workspace.cuh"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 

@@ -9,7 +9,7 @@
 #include "multidraft/lossy/joint_decoding.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/rollback.hpp"
-#include "multidraft/lossy/target_initialised_decoding.hpp"
+#include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/lossy/typical_acceptance.hpp"
 
 namespace multidraft::examples {

@@ -15,7 +15,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "tree_option.hpp"
 

@@ -18,7 +18,7 @@
 #include "multidraft/mpi/communicator.hpp"
 #include "multidraft/shards.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/verdict.hpp"
 #include "tensor_parallel/sharded_transformer.hpp"
 #include "transformer/transformer.hpp"
 

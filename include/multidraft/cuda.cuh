@@ -13,7 +13,6 @@
 #include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/cuda/level_order.hpp"
 #include "multidraft/cuda/on.cuh"
-#include "multidraft/cuda/refusal.hpp"
 #include "multidraft/cuda/simt_counts.hpp"
 #include "multidraft/cuda/simt_group.hpp"
 #include "multidraft/cuda/simt_largest.hpp"
@@ -21,4 +20,3 @@
 #include "multidraft/cuda/simt_sums.hpp"
 #include "multidraft/cuda/simt_threads.hpp"
 #include "multidraft/cuda/verify.cuh"
-#include "multidraft/cuda/workspace.cuh"

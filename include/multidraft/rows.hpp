@@ -4,7 +4,6 @@
 
 #include "multidraft/rows/adjusted_view.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/rows/indexed_rows.hpp"
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
@@ -12,7 +11,6 @@
 #include "multidraft/rows/row_view.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/truncated_view.hpp"
 #include "multidraft/rows/truncation.hpp"
 #include "multidraft/rows/truncation_by_share.hpp"
 #include "multidraft/rows/widened_row.hpp"

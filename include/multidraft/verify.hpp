@@ -3,7 +3,6 @@
 #pragma once
 
 #include "multidraft/verify/block.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/merged.hpp"
@@ -24,4 +23,3 @@
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
-#include "multidraft/verify/whole_tree.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bugs/block_paths.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 

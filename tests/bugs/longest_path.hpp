@@ -8,7 +8,7 @@
 #include "bugs/plain_rejection.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/residual.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 

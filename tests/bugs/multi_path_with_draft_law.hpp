@@ -7,7 +7,7 @@
 
 #include "bugs/plain_rejection.hpp"
 #include "multidraft/verify/block.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 

@@ -10,8 +10,8 @@
 
 #include "bugs/plain_rejection.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::bugs {
 

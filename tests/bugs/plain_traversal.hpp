@@ -10,7 +10,7 @@
 
 #include "bugs/plain_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 

@@ -6,7 +6,7 @@
 
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 

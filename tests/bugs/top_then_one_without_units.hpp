@@ -9,9 +9,9 @@
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::bugs {
 

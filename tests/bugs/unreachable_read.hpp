@@ -12,7 +12,7 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 

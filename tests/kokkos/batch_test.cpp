@@ -32,7 +32,6 @@
 #include "multidraft/kokkos/verify.hpp"
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/truncated_view.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"

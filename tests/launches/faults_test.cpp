@@ -11,7 +11,6 @@
 #include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/launch.cuh"
-#include "multidraft/cuda/workspace.cuh"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/row_view.hpp"
 

@@ -15,7 +15,6 @@
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/cuda/on.cuh"
-#include "multidraft/cuda/refusal.hpp"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"

@@ -14,7 +14,7 @@
 #include "multidraft/lossy/joint_decoding.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/rollback.hpp"
-#include "multidraft/lossy/target_initialised_decoding.hpp"
+#include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/research/early_stop.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/naive.hpp"

@@ -16,14 +16,13 @@
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/detail/ranked_pick.hpp"
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 #include "reference/ranked_node.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing::reference {

@@ -15,7 +15,6 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/truncated_view.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -16,7 +16,6 @@
 #include "multidraft/cuda/kernel_rows.hpp"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"
-#include "multidraft/cuda/workspace.cuh"
 #include "multidraft/law/law.hpp"
 #include "multidraft/verify/verifier.hpp"
 

@@ -32,7 +32,7 @@
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -11,11 +11,11 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
-#include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
+#include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/draft_inputs.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"

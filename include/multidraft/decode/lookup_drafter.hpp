@@ -11,9 +11,9 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
-#include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/lookup.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"

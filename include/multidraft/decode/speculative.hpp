@@ -19,7 +19,6 @@
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
 #include "multidraft/decode/step_outcome.hpp"
-#include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/host_group.hpp"

@@ -19,7 +19,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 

@@ -20,7 +20,7 @@
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 

@@ -14,7 +14,6 @@
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/shards/detail/agreement.hpp"
 #include "multidraft/shards/detail/team_call.hpp"
 #include "multidraft/shards/rank_team.hpp"
 #include "multidraft/shards/shard_group.hpp"

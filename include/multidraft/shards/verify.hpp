@@ -23,7 +23,6 @@
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
-#include "multidraft/shards/detail/agreement.hpp"
 #include "multidraft/shards/detail/team_call.hpp"
 #include "multidraft/shards/rank_team.hpp"
 #include "multidraft/shards/shard_group.hpp"

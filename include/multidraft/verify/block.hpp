@@ -17,7 +17,7 @@
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 

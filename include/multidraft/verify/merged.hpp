@@ -7,7 +7,6 @@
 #include "multidraft/group/group.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"

@@ -14,14 +14,12 @@
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/nested_walk.hpp"
 #include "multidraft/verify/detail/ranked_pick.hpp"
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
-#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 

@@ -16,13 +16,11 @@
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
-#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 

@@ -11,7 +11,6 @@
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/node_by_node.hpp"

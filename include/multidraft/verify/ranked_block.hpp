@@ -15,7 +15,6 @@
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
@@ -23,7 +22,6 @@
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
-#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 

@@ -15,7 +15,6 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/row_source.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {

@@ -17,10 +17,9 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 

@@ -11,7 +11,6 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/node_by_node.hpp"

@@ -17,13 +17,12 @@
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 

@@ -21,8 +21,8 @@
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/traits.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 

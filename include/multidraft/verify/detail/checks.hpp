@@ -18,7 +18,6 @@
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 

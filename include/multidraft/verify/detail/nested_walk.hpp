@@ -15,12 +15,12 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/nested_quantiles.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/detail/ranked_pick.hpp"
+#include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {

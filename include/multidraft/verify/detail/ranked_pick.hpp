@@ -14,7 +14,6 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/certain_tokens.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
