@@ -3,6 +3,7 @@
 #pragma once
 
 #include "multidraft/draft/certain.hpp"
+#include "multidraft/draft/child_shares.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/draft_inputs.hpp"
 #include "multidraft/draft/draw_children.hpp"

@@ -1,5 +1,5 @@
 // How a node's probability of being reached is divided among its children.
-#include "support/child_shares.hpp"
+#include "multidraft/draft/child_shares.hpp"
 
 #include <gtest/gtest.h>
 

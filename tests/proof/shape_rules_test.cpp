@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bugs/shape_by_siblings.hpp"
+#include "multidraft/draft/child_shares.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
@@ -14,7 +15,6 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "reference/nested_ranked_block.hpp"
-#include "support/child_shares.hpp"
 
 namespace {
 
