@@ -254,11 +254,11 @@ public:
     /// The entries of the step that the target's caches keep besides those before the trees and the roots: an argument
     /// of `compact_caches`.
     [[nodiscard]] kept_batch kept_in_target() const {
-        return kept(verdicts_.in_target, verdicts_.accepted, verdicts_.target_roots);
+        return kept(verdicts_.target_cache.entries, verdicts_.accepted, verdicts_.target_cache.roots);
     }
     /// The same for the draft's caches.
     [[nodiscard]] kept_batch kept_in_draft() const {
-        return kept(verdicts_.in_draft, verdicts_.read_by_draft, verdicts_.draft_roots);
+        return kept(verdicts_.draft_cache.entries, verdicts_.read_by_draft, verdicts_.draft_cache.roots);
     }
 
     /// The trees, for masks and outputs in engines' formats.
