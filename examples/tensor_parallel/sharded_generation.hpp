@@ -87,13 +87,13 @@ private:
         accepted_.assign(tree, path_, v);
         auto const emitted = static_cast<std::size_t>(state.emit(accepted_.tokens()));
         // Both caches keep the text without its last token.
-        multidraft::detail::stopwatch const time(m.cache_seconds);
+        multidraft::detail::stopwatch const time(m.time.cache);
         target_.keep(context, accepted_.nodes().first(emitted));
         tree_.keep(context, accepted_.nodes().first(emitted));
     }
 
     [[nodiscard]] std::span<float const> scored(std::int32_t context, generation_metrics& m) {
-        multidraft::detail::stopwatch const time(m.target_seconds);
+        multidraft::detail::stopwatch const time(m.time.target);
         ++m.target_calls;
         rows_ += tree_.size();
         return target_.forward(
@@ -102,7 +102,7 @@ private:
 
     [[nodiscard]] verdict verified(std::span<float const> logits, std::int32_t position,
                                    generation_options const& options, generation_metrics& m) {
-        multidraft::detail::stopwatch const time(m.verify_seconds);
+        multidraft::detail::stopwatch const time(m.time.verify);
         drafted<law> const drawn = tree_.tree();
         node_id const nodes = tree_.size();
         std::int64_t const offsets[] = {0, nodes};

@@ -158,9 +158,9 @@ TEST(TargetStart, EndsItsChainsByADecisionModel) {
                       plain.metrics.drafted * some.metrics.target_calls);
             EXPECT_GT(some.metrics.drafted, 2 * width * some.metrics.target_calls - 2 * width);
             std::int64_t won = 0;
-            for (std::size_t start = 0; start < some.metrics.won_by_start.size(); ++start) {
-                won += some.metrics.won_by_start[start];
-                EXPECT_LE(some.metrics.accepted_by_start[start], depth * some.metrics.target_calls);
+            for (std::size_t start = 0; start < some.metrics.by_start.won.size(); ++start) {
+                won += some.metrics.by_start.won[start];
+                EXPECT_LE(some.metrics.by_start.accepted[start], depth * some.metrics.target_calls);
             }
             EXPECT_EQ(won, some.metrics.target_calls) << "one path wins each step";
         }

@@ -252,7 +252,7 @@ private:
 
     /// The requests of the step in its order: first those that are decoded, then those whose prompt is read.
     void collect() {
-        detail::stopwatch const time(metrics_.mask_seconds);
+        detail::stopwatch const time(metrics_.time.mask);
         now_.order.clear();
         now_.situations.clear();
         now_.sequences.clear();
@@ -296,11 +296,11 @@ private:
         std::int32_t const vocabulary = models_.draft.vocabulary();
         for (auto in = now_.step.next_level(); !in.empty(); in = now_.step.next_level()) {
             {
-                detail::stopwatch const time(metrics_.draft_seconds);
+                detail::stopwatch const time(metrics_.time.draft);
                 models_.draft.forward(in, now_.sequences, now_.q.of_call(in, vocabulary));
                 ++metrics_.draft_calls;
             }
-            detail::stopwatch const time(metrics_.sample_seconds);
+            detail::stopwatch const time(metrics_.time.sample);
             now_.step.draw(threads_, now_.q.view(vocabulary));
         }
     }
@@ -308,12 +308,12 @@ private:
     void verify() {
         std::int32_t const vocabulary = models_.target.vocabulary();
         {
-            detail::stopwatch const time(metrics_.target_seconds);
+            detail::stopwatch const time(metrics_.time.target);
             auto const in = now_.step.target_inputs();
             models_.target.forward(in, now_.sequences, now_.p.of_call(in, vocabulary));
             ++metrics_.target_calls;
         }
-        detail::stopwatch const time(metrics_.verify_seconds);
+        detail::stopwatch const time(metrics_.time.verify);
         now_.step.verify(threads_, now_.p.view(vocabulary), now_.q.view(vocabulary));
     }
 
@@ -325,7 +325,7 @@ private:
             auto const b = static_cast<std::int32_t>(k);
             request& r = *now_.order[k];
             if (b < now_.step.decoded()) {
-                detail::stopwatch const time(metrics_.cache_seconds);
+                detail::stopwatch const time(metrics_.time.cache);
                 keep(models_.target, r.sequence, kept_target, b);
                 if (now_.step.in_draft(b) != r.in_draft) keep(models_.draft, r.sequence, kept_draft, b);
                 shapes_.learn(r.number, {now_.step.trees()(b), now_.step.accepted(b), {}});

@@ -60,23 +60,23 @@ public:
             if (!has_children(begin, end, shape)) break;
             {
                 make_room(end);
-                detail::stopwatch const time(m.draft_seconds);
+                detail::stopwatch const time(m.time.draft);
                 read_level(draft, text, begin, position);
                 ++m.draft_calls;
             }
             if constexpr (stops_early) {
-                detail::stopwatch const time(m.sample_seconds);
+                detail::stopwatch const time(m.time.sample);
                 if (stops(g, draft, begin, end, shape, w)) {
                     rows_.resize(at(end));  // the nodes were read and have no children
                     break;
                 }
             }
             {
-                detail::stopwatch const time(m.sample_seconds);
+                detail::stopwatch const time(m.time.sample);
                 for (node_id v = begin; v < end; ++v) draw_children(g, v, shape, w, source);
             }
             {
-                detail::stopwatch const time(m.mask_seconds);
+                detail::stopwatch const time(m.time.mask);
                 extend_mask(end, shape);
             }
             begin = end;

@@ -79,14 +79,14 @@ public:
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             auto const in = inputs(reader_, level_, m);
             for (auto& model : models_) model.read(g, text, in, w, m);
-            detail::stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.time.sample);
             node_id const begin = tree_.size();
             for (node_id const v : level_) draw_children(g, v, source, position);
             level_.clear();
             for (node_id v = begin; v < tree_.size(); ++v)
                 if (shape_.child_count(like(v)) > 0) level_.push_back(v);
         }
-        detail::stopwatch const time(m.mask_seconds);
+        detail::stopwatch const time(m.time.mask);
         tree_.arrange();
         tree_.extend_mask();
         rows_.clear();

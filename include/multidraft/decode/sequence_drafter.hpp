@@ -74,7 +74,7 @@ public:
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             this->expand(g, text, level_, w, m);
-            detail::stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.time.sample);
             next_level_.clear();
             next_here_.clear();
             for (std::size_t i = 0; i < level_.size(); ++i) {

@@ -45,7 +45,7 @@ protected:
     /// The next input of the draft: these nodes, whose parents were read.
     [[nodiscard]] draft::draft_inputs inputs(draft::draft_reader& reader, std::span<node_id const> nodes,
                                              generation_metrics& m) {
-        detail::stopwatch const time(m.mask_seconds);
+        detail::stopwatch const time(m.time.mask);
         reader.begin();
         for (node_id const v : nodes) reader.add(tree_, v);
         return reader.inputs();
@@ -106,7 +106,7 @@ protected:
     /// Arranges all nodes, or those for which `kept` is not 0 and whose parents are kept, and the rows with them;
     /// without a mask for drafters that have their own.
     void finish(generation_metrics& m, std::span<char const> kept = {}, bool with_mask = true) {
-        detail::stopwatch const time(m.mask_seconds);
+        detail::stopwatch const time(m.time.mask);
         for (std::size_t v = 0; v < kept.size(); ++v)
             if (kept[v] == 0) tree_.remove(static_cast<node_id>(v));
         tree_.arrange();

@@ -99,7 +99,7 @@ private:
         path_.resize(static_cast<std::size_t>(tree_.size()));
         verdict v;
         {
-            detail::stopwatch const time(m.verify_seconds);
+            detail::stopwatch const time(m.time.verify);
             v = verify::verify_tree(verifier_, g, tree_.tree(), target_rows(p), draft_rows(tree_.rows()), source,
                                     context, span<node_id>(path_), scratch_.template of<Verifier>(tree_.size(), depth));
         }
@@ -109,7 +109,7 @@ private:
         accepted_.assign(tree, path_, v);
         auto const emitted = static_cast<std::size_t>(state.emit(accepted_.tokens()));
         {
-            detail::stopwatch const time(m.cache_seconds);
+            detail::stopwatch const time(m.time.cache);
             // Both caches keep the text up to its last token but one.
             target_.keep(context, accepted_.nodes().first(emitted));
             tree_.keep(context, accepted_.nodes().first(emitted));
@@ -128,7 +128,7 @@ private:
 
     /// The target's logits at every node, from one call.
     rows_view<logit> target_logits(std::int32_t context, generation_metrics& m) {
-        detail::stopwatch const time(m.target_seconds);
+        detail::stopwatch const time(m.time.target);
         node_id const nodes = tree_.size();
         std::span<logit const> const logits = detail::logits_of_call(
             target_, token_batch{tree_.tokens(), tree_.positions(), context, nodes == 1 ? mask_view{} : tree_.mask()},

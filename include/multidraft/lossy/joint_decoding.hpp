@@ -53,11 +53,11 @@ private:
         beams_.grow(g, state.text(), std::max(1, std::min(state.left(), beams_.depth_limit(length))), options.sampling,
                     source, calls);
         m.target_calls += calls.draft_calls;  // the target is the drafter here
-        m.target_seconds += calls.draft_seconds;
-        m.sample_seconds += calls.sample_seconds;
-        m.mask_seconds += calls.mask_seconds;
+        m.time.target += calls.time.draft;
+        m.time.sample += calls.time.sample;
+        m.time.mask += calls.time.mask;
         std::int32_t const count = state.emit(beams_.tokens().subspan(1));
-        multidraft::detail::stopwatch const time(m.cache_seconds);
+        multidraft::detail::stopwatch const time(m.time.cache);
         nodes_.resize(static_cast<std::size_t>(count));
         std::iota(nodes_.begin(), nodes_.end(), 0);  // the last token emitted is read next time
         beams_.keep(length - 1, nodes_);

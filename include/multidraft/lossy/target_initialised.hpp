@@ -126,7 +126,7 @@ public:
         if (depth > 0) this->expand(g, text, {&root, 1}, w, m);
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             this->expand(g, text, level_, w, m);
-            multidraft::detail::stopwatch const time(m.sample_seconds);
+            multidraft::detail::stopwatch const time(m.time.sample);
             if constexpr (stops_early)
                 if (d > 0 && stops(g)) break;
             next_.clear();
@@ -268,7 +268,7 @@ private:
         draw_starts(options.sampling, width_, source, root);
         tree_.grow(g_, state.text(), step_.starts, depth, options.draft_sampling.value_or(options.sampling), source, m);
         score(root, m);
-        multidraft::detail::stopwatch const time(m.verify_seconds);
+        multidraft::detail::stopwatch const time(m.time.verify);
         bool const refused = find_longest_path(options.sampling, source, root, m);
         row const q = tree_.rows()(g_, step_.best.back());
         set_next(options.sampling, target_row(step_.best.back()), refused ? &q : nullptr);
@@ -286,7 +286,7 @@ private:
     void score(std::int32_t root, generation_metrics& m) {
         std::size_t const wanted = at(tree_.size() - 1) * at(target_.vocabulary());
         step_.logits.resize(std::max(step_.logits.size(), wanted));
-        multidraft::detail::stopwatch const time(m.target_seconds);
+        multidraft::detail::stopwatch const time(m.time.target);
         target_.forward(
             token_batch{tree_.tokens().subspan(1), tree_.positions().subspan(1), root, tree_.mask().from_row(1)},
             std::span<logit>(step_.logits.data(), wanted));
@@ -325,7 +325,7 @@ private:
 
     void count(generation_metrics& m) const {
         m.accepted += static_cast<std::int64_t>(step_.best.size()) - 1;
-        ++m.won_by_start[at(step_.best.front() - tree_.tree().tree.children(0).first)];
+        ++m.by_start.won[at(step_.best.front() - tree_.tree().tree.children(0).first)];
         for (std::size_t d = 0; d < step_.best.size(); ++d)
             if (tree_.tree().tree.children(step_.best[d]).count > 0) m.tried(d, d + 1 < step_.best.size());
     }
