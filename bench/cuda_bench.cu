@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/cuda/on.cuh"

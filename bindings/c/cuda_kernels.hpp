@@ -10,9 +10,9 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/linked_trees.hpp"
+#include "multidraft/batch/masks.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 

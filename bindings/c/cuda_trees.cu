@@ -7,7 +7,6 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/float16.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/launch.cuh"

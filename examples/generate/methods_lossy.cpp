@@ -5,7 +5,6 @@
 #include "generate/tree_methods.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/top_n.hpp"
-#include "multidraft/lossy/beam_sampling.hpp"
 #include "multidraft/lossy/joint_decoding.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/rollback.hpp"

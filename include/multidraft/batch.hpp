@@ -9,7 +9,6 @@
 #include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/batch_step.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
@@ -24,4 +23,3 @@
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/verify_request.hpp"

@@ -4,9 +4,7 @@
 
 #include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/build_trees.cuh"
-#include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/device_group.cuh"
-#include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/kernel_rows.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/launch.cuh"

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/lossy/beam_sampling.hpp"
 #include "multidraft/lossy/joint_decoding.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/rollback.hpp"

@@ -13,7 +13,6 @@
 #include "batch/ragged.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/float16.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validation.hpp"

@@ -11,7 +11,6 @@
 #include "batch/ragged.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/row_batch.hpp"

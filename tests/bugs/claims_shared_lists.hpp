@@ -1,6 +1,8 @@
 // Bug: a verifier that compares the subtrees of siblings says that their lists may be shared.
 #pragma once
 
+#include "multidraft/verify/traits.hpp"
+
 namespace multidraft::bugs {
 
 /// A list of one depth is the same object below all its parents: what was learnt below the first child is used again

@@ -12,7 +12,7 @@
 #include "multidraft.h"
 #include "multidraft/base/float16.hpp"
 #include "multidraft/base/fma.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/host_threads.hpp"
 #include "multidraft/methods/list.hpp"
 #include "multidraft/rows/softmax.hpp"
 

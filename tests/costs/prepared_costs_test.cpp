@@ -14,7 +14,7 @@
 #include "multidraft/batch/predictions.hpp"
 #include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

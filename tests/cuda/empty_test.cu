@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/cuda/build_trees.cuh"

@@ -9,7 +9,6 @@
 
 #include "cuda/on_device.cuh"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/cuda/on.cuh"

@@ -10,7 +10,6 @@
 #include "cuda/on_device.cuh"
 #include "multidraft/base/float16.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/on.cuh"

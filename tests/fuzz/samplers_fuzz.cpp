@@ -22,7 +22,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
-#include "multidraft/lossy/beam_sampling.hpp"
+#include "multidraft/lossy/joint_decoding.hpp"
 
 namespace {
 

@@ -10,7 +10,6 @@
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/iid.hpp"
-#include "multidraft/lossy/beam_sampling.hpp"
 #include "multidraft/lossy/joint_decoding.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/rollback.hpp"

@@ -13,7 +13,7 @@
 #include "multidraft/draft/certain.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/exact_law.hpp"
-#include "multidraft/testing/shape_rule.hpp"
+#include "multidraft/testing/small_step.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "reference/ranked_node.hpp"

@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"

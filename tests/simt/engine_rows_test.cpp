@@ -8,7 +8,7 @@
 #include "batch/ragged.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/testing/test_numbers.hpp"

@@ -13,7 +13,7 @@
 #include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/methods/list.hpp"

@@ -13,7 +13,7 @@
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"

@@ -12,7 +12,6 @@
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/exact_law.hpp"
-#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/testing/small_step.hpp"
 #include "support/chi_squared.hpp"

@@ -12,7 +12,6 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/batch/arguments.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/group/group.hpp"
 

@@ -7,10 +7,10 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/arguments.hpp"
-#include "multidraft/batch/detail/check_rows_call.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/group/group.hpp"

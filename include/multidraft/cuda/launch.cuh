@@ -10,9 +10,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
-#include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/device_group.cuh"
-#include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/kernel_rows.hpp"
 #include "multidraft/cuda/launch_shape.hpp"
 

@@ -12,7 +12,7 @@
 #include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/cuda/kernel_rows.hpp"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"

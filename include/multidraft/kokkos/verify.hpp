@@ -12,7 +12,7 @@
 #include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/team_group.hpp"
 #include "multidraft/law/law.hpp"

@@ -24,8 +24,8 @@
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
-#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
+#include "multidraft/testing/small_step.hpp"
 #include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

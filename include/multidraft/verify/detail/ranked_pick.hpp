@@ -15,7 +15,6 @@
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
-#include "multidraft/verify/detail/certain_tokens.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/verdict.hpp"
