@@ -20,6 +20,8 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
+namespace detail {
+
 /// A row of logits, and for each chunk a word of which bit k says whether run k of the chunk (`run_length` entries) has
 /// a token that truncation keeps. The host group does not read the other runs (`has_empty_runs`). Without words it
 /// reads all.
@@ -57,6 +59,8 @@ private:
     View row_{};
     std::uint64_t const* runs_ = nullptr;
 };
+
+}  // namespace detail
 
 /// The longest rows, in chunks, that `write_kept_runs` takes.
 inline constexpr index_t most_chunks_with_runs = 512;
@@ -149,22 +153,22 @@ struct prepared_batch : rows_of_batch<T, Layout> {
 
     /// The distribution of node i.
     template <group G>
-    [[nodiscard]] MULTIDRAFT_HD softmax_row<truncated_view<row_view<T, Layout>>> operator()(G const&, std::int64_t i,
-                                                                                            std::int32_t) const {
+    [[nodiscard]] MULTIDRAFT_HD softmax_row<detail::truncated_view<row_view<T, Layout>>> operator()(
+        G const&, std::int64_t i, std::int32_t) const {
         row_state const& s = states[i];
         truncation_threshold<float> kept;
         kept.value = s.cut_value;
         kept.last = s.cut_last;
-        truncated_view<row_view<T, Layout>> const x(this->view(i),
-                                                    runs == nullptr ? nullptr : runs + i * chunks_of(this->vocabulary));
-        softmax_row<truncated_view<row_view<T, Layout>>> row(x, s.largest, s.scale, kept);
+        detail::truncated_view<row_view<T, Layout>> const x(
+            this->view(i), runs == nullptr ? nullptr : runs + i * chunks_of(this->vocabulary));
+        softmax_row<detail::truncated_view<row_view<T, Layout>>> row(x, s.largest, s.scale, kept);
         row.set_mass(s.mass);
         return row;
     }
     /// The same with the chunk sums of its weights. Reads `sums`.
     template <group G>
-    [[nodiscard]] MULTIDRAFT_HD processed_row<truncated_view<row_view<T, Layout>>, chunk_sums_of<G, float>> with_sums(
-        G const& g, std::int64_t i, std::int32_t b) const {
+    [[nodiscard]] MULTIDRAFT_HD processed_row<detail::truncated_view<row_view<T, Layout>>, chunk_sums_of<G, float>>
+    with_sums(G const& g, std::int64_t i, std::int32_t b) const {
         return {(*this)(g, i, b),
                 g.sums_from(this->vocabulary, sums + i * kept_sums(this->vocabulary), states[i].mass)};
     }
