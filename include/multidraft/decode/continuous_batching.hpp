@@ -112,11 +112,11 @@ public:
     /// Ends a request, which is then finished with the tokens that it has (`stop_reason::callback`). Returns false if
     /// no request that waits or is in flight has this ticket.
     bool cancel(std::int64_t ticket) {
-        for (auto* const queue : {&queues_.waiting, &queues_.active})
-            for (std::size_t k = 0; k < queue->size(); ++k)
-                if ((*queue)[k]->ticket == ticket) {
-                    (*queue)[k]->cancelled = true;
-                    finish(*queue, k, {});
+        for (auto* const requests : {&queues_.waiting, &queues_.active})
+            for (std::size_t k = 0; k < requests->size(); ++k)
+                if ((*requests)[k]->ticket == ticket) {
+                    (*requests)[k]->cancelled = true;
+                    finish(*requests, k, {});
                     return true;
                 }
         return false;
@@ -152,9 +152,9 @@ public:
 
 private:
     struct request {
-        request(std::int64_t number, std::span<token_id const> prompt, generation_options of, token_callback callback,
-                std::int32_t context_limit)
-            : ticket(number),
+        request(std::int64_t of_ticket, std::span<token_id const> prompt, generation_options of,
+                token_callback callback, std::int32_t context_limit)
+            : ticket(of_ticket),
               options(std::move(of)),
               on_tokens(std::move(callback)),
               text(prompt, options, on_tokens, context_limit) {}

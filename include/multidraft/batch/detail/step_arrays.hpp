@@ -132,12 +132,12 @@ struct step_level {
         for (auto* const numbers : {&requests, &nodes, &wanted, &depths}) numbers->clear();
         for (auto* const places : {&first, &node_index}) places->clear();
     }
-    void add(std::int32_t request, node_id node, std::int32_t children, std::int32_t depth, std::int64_t first_child,
-             std::int64_t index) {
+    void add(std::int32_t request, node_id node, std::int32_t children, std::int32_t below_root,
+             std::int64_t first_child, std::int64_t index) {
         requests.push_back(request);
         nodes.push_back(node);
         wanted.push_back(children);
-        depths.push_back(depth);
+        depths.push_back(below_root);
         first.push_back(first_child);
         node_index.push_back(index);
     }
