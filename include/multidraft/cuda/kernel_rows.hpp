@@ -1,4 +1,4 @@
-// Rows that begin at multiples of 16 bytes, and how many of their entries a thread reads at a time.
+// Rows of a batch as kernels read them: whole blocks of 16 bytes, masks without a branch, processing compiled once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,20 +6,111 @@
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/base/numbers.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/widened_batch.hpp"
-#include "multidraft/cuda/masked_batch.hpp"
+#include "multidraft/cuda/lane_context.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/group/optional_members.hpp"
+#include "multidraft/rows/adjusted_view.hpp"
 #include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/softmax.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda::detail {
 
+/// A row whose entries are x_i where the mask allows token i, and minus infinity elsewhere.
+///
+/// Whether a row has a mask is decided without a branch, since loads are not joined across one. Without a mask the row
+/// itself is read instead of the mask's words.
+template <class T, class Layout>
+class masked_view {
+public:
+    using real = real_of<T>;
+
+    masked_view() = default;
+    /// The row at `data`; the mask has a bit for each of its tokens, or no words.
+    MULTIDRAFT_HD masked_view(T const* data, index_t size, Layout layout, token_mask mask) noexcept
+        : row_(data, size, layout),
+          words_(mask.empty() ? static_cast<void const*>(data) : mask.words()),
+          always_(mask.empty() ? ~std::uint32_t{0} : 0U) {}
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return row_.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
+        real const x = row_(i);
+        return allows(i) ? x : minus_infinity<real>;
+    }
+    /// Whether the mask allows a token.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool allows(index_t i) const noexcept {
+#if defined(__CUDA_ARCH__)
+        return ((__ldg(static_cast<std::uint32_t const*>(words_) + (i >> 5)) | always_) >> (i & 31) & 1U) != 0;
+#else
+        if (always_ != 0) return true;
+        std::uint32_t word = 0;  // the words have another type
+        __builtin_memcpy(&word, static_cast<unsigned char const*>(words_) + (i >> 5) * std::int64_t{4}, 4);
+        return (word >> (i & 31) & 1U) != 0;
+#endif
+    }
+
+private:
+    row_view<T, Layout> row_{};
+    void const* words_ = nullptr;
+    std::uint32_t always_ = 0;
+};
+
+/// The rows of an `adjusted_batch` that has no bias.
+template <class T, class Layout>
+struct masked_batch : logits_of_batch<masked_batch<T, Layout>, T, Layout> {
+    logit_adjustments adjustments{};
+
+    MULTIDRAFT_HD masked_batch(rows_of_batch<T, Layout> const& rows, batch_sampling const& parameters,
+                               logit_adjustments const& of_nodes) noexcept
+        : logits_of_batch<masked_batch, T, Layout>(rows, parameters), adjustments(of_nodes) {}
+
+    [[nodiscard]] MULTIDRAFT_HD masked_view<T, Layout> view(std::int64_t i) const noexcept {
+        return {this->data + this->row(i) * this->stride(), this->vocabulary, this->layout, adjustments.mask(i)};
+    }
+};
+
+/// Rows that are normalised and truncated when they are read. That takes a group many operations, which nvcc would
+/// otherwise inline wherever a verifier reads a row.
+template <class Rows>
+concept processed_when_read = multidraft::detail::has_sampling<Rows> &&
+    requires(Rows const& rows, host_group const& g) {
+    rows.with_sums(g, std::int64_t{}, std::int32_t{});
+};
+
+/// The same rows, processed by one function.
+template <class Rows>
+struct outlined_rows : Rows {
+    MULTIDRAFT_HD explicit outlined_rows(Rows const& rows) : Rows(rows) {}
+
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
+        return Rows::with_sums(g, i, b);
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
+        return with_sums(g, i, b).row;
+    }
+};
+
+/// Rows as a kernel reads them.
+template <class Rows>
+[[nodiscard]] MULTIDRAFT_HD auto outlined(Rows const& rows) {
+    if constexpr (processed_when_read<Rows>)
+        return outlined_rows<Rows>(rows);
+    else
+        return rows;
+}
+
 /// Rows whose layout declares an alignment, in bytes.
 template <class Rows>
-concept has_aligned_layout = has_alignment<typename Rows::layout_type>;
+concept has_aligned_layout = requires {
+    requires Rows::layout_type::alignment >
+    0;
+};
 
 /// Entries of a row that a thread reads at a time.
 template <class Rows>
@@ -106,8 +197,8 @@ template <class Rows>
     return rows;
 }
 template <class T, class Layout>
-requires has_alignment<Layout>
-[[nodiscard]] adjusted_batch<T> as_entries(adjusted_batch<T, Layout> const& rows) noexcept {
+requires(Layout::alignment > 0)
+    [[nodiscard]] adjusted_batch<T> as_entries(adjusted_batch<T, Layout> const& rows) noexcept {
     return {{rows.template in_layout<contiguous>(), rows}, rows.adjustments};
 }
 

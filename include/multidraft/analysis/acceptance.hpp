@@ -1,5 +1,4 @@
-// Acceptance rates of recursive rejection, from its definition: residuals written out, every rejected prefix
-// enumerated.
+// Acceptance rates in closed form: speculative sampling, naive, K-SEQ, recursive rejection.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,11 +8,98 @@
 #include <span>
 #include <vector>
 
+#include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/analysis/input.hpp"
+#include "multidraft/analysis/race.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
+
+/// sum min(p, q), one minus the total variation between the rows: the rate at which one token drawn from q is accepted
+/// ([Leviathan23], Corollary 3.6). O(V). `invalid_input` for rows that are not distributions over one
+/// vocabulary.
+[[nodiscard]] inline double acceptance_speculative_sampling(std::span<double const> p, std::span<double const> q) {
+    auto const rows = detail::checked(p, q);
+    double result = 0;
+    for (std::size_t i = 0; i < rows.p.size(); ++i) result += std::min(rows.p[i], rows.q[i]);
+    return std::min(result, 1.0);
+}
+
+// In all of them the rate is the sum over tokens of p times the probability that the token is drafted. `invalid_input`
+// for rows that are not distributions over one vocabulary and for n < 1.
+
+/// n independent drafts: sum p (1 - (1-q)^n). O(V).
+[[nodiscard]] inline double acceptance_naive_iid(std::span<double const> p, std::span<double const> q, index_t n) {
+    auto const rows = detail::checked(p, q);
+    detail::check_count(n);
+    double result = 0;
+    for (std::size_t i = 0; i < rows.p.size(); ++i)
+        result += rows.p[i] * (rows.q[i] < 1 ? -std::expm1(n * std::log1p(-rows.q[i])) : 1.0);
+    return std::min(result, 1.0);
+}
+
+/// n drafts without replacement: sum of p times `sequential_inclusion`, exact up to rounding for any V and n. O(V n) at
+/// some hundred points.
+[[nodiscard]] inline double acceptance_naive_sequential(std::span<double const> p, std::span<double const> q,
+                                                        index_t n) {
+    auto const rows = detail::checked(p, q);
+    detail::check_count(n);
+    return std::min(sequential_drafted_mass(rows.q, rows.p, n), 1.0);
+}
+
+/// The n most likely tokens: p of the n largest q, which is the alpha* of such drafts.
+[[nodiscard]] inline double acceptance_naive_deterministic(std::span<double const> p, std::span<double const> q,
+                                                           index_t n) {
+    return alpha_star_deterministic(p, q, n);
+}
+
+namespace detail {
+
+/// beta(rho) = sum min(p / rho, q): the probability that one candidate passes.
+[[nodiscard]] inline double k_seq_beta(pair const& rows, double rho) {
+    double sum = 0;
+    for (std::size_t i = 0; i < rows.p.size(); ++i) sum += std::min(rows.p[i] / rho, rows.q[i]);
+    return sum;
+}
+
+[[nodiscard]] inline double k_seq_rho(pair const& rows, index_t n) {
+    auto const excess = [&](double rho) {
+        double const beta = k_seq_beta(rows, rho);
+        return 1 - std::pow(1 - std::min(beta, 1.0), n) - rho * beta;
+    };
+    double low = 1;
+    double high = n;
+    if (excess(low) <= 0) return 1;
+    // The excess is decreasing; bisection ends at adjacent numbers.
+    for (int k = 0; k < 200 && low < high; ++k) {
+        double const middle = 0.5 * (low + high);
+        if (middle <= low || middle >= high) break;
+        (excess(middle) > 0 ? low : high) = middle;
+    }
+    return high;
+}
+
+}  // namespace detail
+
+/// rho of K-SEQ: the solution in [1, n] of 1 - (1 - beta(rho))^n = rho beta(rho) with beta(rho) = sum min(p / rho, q)
+/// ([SpecTr], Algorithm 2 and Theorem 2). From above, to the last bit. O(V) for each step of a bisection.
+///
+/// Rows may sum to 1 within 1e-4 and are normalised. `invalid_input` for rows of different sizes, entries that are
+/// negative or not finite, other sums, n < 1.
+[[nodiscard]] inline double k_seq_rho(std::span<double const> p, std::span<double const> q, index_t n) {
+    auto const rows = detail::checked(p, q);
+    detail::check_count(n);
+    return detail::k_seq_rho(rows, n);
+}
+
+/// Acceptance rate of K-SEQ over n independent candidates with its best rho: 1 - (1 - beta)^n, at least 1 - 1/e of
+/// `alpha_star_iid` ([SpecTr], Theorem 3). Errors as `k_seq_rho`.
+[[nodiscard]] inline double acceptance_k_seq(std::span<double const> p, std::span<double const> q, index_t n) {
+    auto const rows = detail::checked(p, q);
+    detail::check_count(n);
+    return 1 - std::pow(1 - std::min(detail::k_seq_beta(rows, detail::k_seq_rho(rows, n)), 1.0), n);
+}
 
 /// Recursive rejection of n independent drafts ([MCSD] Alg. 1): 1 - product of sum (r_k - q)+ over k = 1..n, r_1 = p,
 /// r_{k+1} = Norm[(r_k - q)+]. O(V n).
