@@ -203,8 +203,6 @@ public:
 
     /// Scratch memory for one operation of `shard_group`.
     [[nodiscard]] std::vector<std::size_t>& places() noexcept { return places_; }
-    /// The same for tokens.
-    [[nodiscard]] std::vector<token_id>& tokens() noexcept { return tokens_; }
 
 protected:
     virtual void all_gather(void const* from, std::size_t bytes, void* to) = 0;
@@ -348,7 +346,6 @@ private:
     std::vector<std::byte> received_;
     std::vector<std::uint64_t> sums_;
     std::vector<std::size_t> places_;
-    std::vector<token_id> tokens_;
     std::vector<task_state> tasks_;
     std::vector<round> rounds_;
     std::vector<wanted_value> wanted_;  ///< values to be exchanged in this round
