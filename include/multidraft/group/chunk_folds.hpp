@@ -49,6 +49,13 @@ template <class Op, index_t count, class Real>
     return v[0];
 }
 
+/// `total` and the sums of chunks, added in index order.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE Real in_order(Real const* sums, index_t count, Real total) {
+    for (index_t c = 0; c < count; ++c) total += sums[c];
+    return total;
+}
+
 }  // namespace detail
 
 /// A handle to chunk sums in memory that the lanes of a group share; each lane has the total. Not copied, since a copy
@@ -73,19 +80,18 @@ struct shared_chunk_sums {
 /// operations by a `using`, and has these members:
 ///
 /// - `fold_window<Op, ahead>(first, last, n, f, out)`: out[k] is the fold of chunk first + k of f, in the fixed order.
-/// A
-///   lane of a device reads `ahead` entries before it folds them.
+///   On a device a lane reads `ahead` entries before it folds them.
 /// - `exponentials(first, last, n, x, weight, peaks, sums)`: peaks[k] is the largest x of that chunk, and sums[k] the
 ///   sum of weight(x - peaks[k]); of weight(x) where the largest is minus infinity.
 /// - `first_equal(begin, end, f, value)`: the lowest entry of a chunk with this value, for `argmax`; or `none`.
 /// - `sum_without<Real>(c, n, w, taken)`: the sum of chunk c of w, which is 0 at the tokens taken.
 /// - `find_in_chunk<Real>(c, n, w, taken, u)`: the entry of that chunk at the fraction u of its sum.
 ///
-/// The result of each is complete for the lane that it returns to. The protected members without a comment of `group`
-/// suit lanes that each have all folds (`chunk_sums`). Groups that keep them in shared memory (`shared_chunk_sums`)
-/// have their own: `next_sums` and `next_window`, which set where the next sums, or the folds of one window, are
-/// written; `sharers`, `sharer` and `meet`, how many lanes share them, which one this is and their barrier; and where
-/// lanes search together, `largest_of`, `choose_chunk`, `choose_of_many` and `total_without`.
+/// Every lane gets the whole result of each (of `sum_without`, sharer 0). That is all for lanes that each have all the
+/// folds (`chunk_sums`). Groups that keep them in shared memory (`shared_chunk_sums`) also have `next_sums` and
+/// `next_window`, which set where the next sums, or the folds of one window, are written; and `sharers`, `sharer` and
+/// `meet`, how many lanes share them, which one this is and their barrier. Lanes that search together have
+/// `largest_of`, `choose_chunk`, `choose_of_many` and `total_without` of their own.
 template <class Self>
 class chunk_folds : public group_defaults<Self> {
 protected:
@@ -93,12 +99,14 @@ protected:
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto sum(index_t n, F const& f) const {
         using real = detail::result_of<F>;
         real total = 0;
-        for_windows(n, [&](index_t first, index_t last) MULTIDRAFT_INLINE_LAMBDA {
+        index_t const chunks = chunks_of(n);
+        for (index_t first = 0; first < chunks; first += capacity) {
+            index_t const last = window_end(first, chunks);
             chunk_sums_of<Self, real> out;
             self().next_window(out);
             self().template fold_window<detail::adding, 16>(first, last, n, f, out.values);
-            total = in_order(out.values, last - first, total);
-        });
+            total = detail::in_order(out.values, last - first, total);
+        }
         return total;
     }
 
@@ -106,12 +114,14 @@ protected:
     [[nodiscard]] MULTIDRAFT_HD auto max(index_t n, F const& f) const {
         using real = detail::result_of<F>;
         real best = minus_infinity<real>;
-        for_windows(n, [&](index_t first, index_t last) MULTIDRAFT_INLINE_LAMBDA {
+        index_t const chunks = chunks_of(n);
+        for (index_t first = 0; first < chunks; first += capacity) {
+            index_t const last = window_end(first, chunks);
             chunk_sums_of<Self, real> out;
             self().next_window(out);
             self().template fold_window<detail::larger, 16>(first, last, n, f, out.values);
             for (index_t k = 0; k < last - first; ++k) best = out.values[k] > best ? out.values[k] : best;
-        });
+        }
         return best;
     }
 
@@ -122,7 +132,9 @@ protected:
         if (n <= 0) return none;
         real best = minus_infinity<real>;
         index_t where = 0;
-        for_windows(n, [&](index_t first, index_t last) MULTIDRAFT_INLINE_LAMBDA {
+        index_t const chunks = chunks_of(n);
+        for (index_t first = 0; first < chunks; first += capacity) {
+            index_t const last = window_end(first, chunks);
             chunk_sums_of<Self, real> out;
             self().next_window(out);
             self().template fold_window<detail::larger, 16>(first, last, n, f, out.values);
@@ -131,7 +143,7 @@ protected:
                 best = out.values[k];
                 where = (first + k) * chunk_size;
             }
-        });
+        }
         for (; where < n; where += chunk_size) {  // more than one chunk only where no entry is above minus infinity
             index_t const found = self().first_equal(where, n - where < chunk_size ? n : where + chunk_size, f, best);
             if (found != none) return found;
@@ -143,14 +155,13 @@ protected:
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto sum_chunks(index_t n, W const& w) const {
         using real = detail::result_of<W>;
         chunk_sums_of<Self, real> sums;
-        self().next_sums(sums);
-        for_windows(n, [&](index_t first, index_t last) MULTIDRAFT_INLINE_LAMBDA {
-            chunk_sums_of<Self, real> not_kept;
-            self().next_window(not_kept);
-            real* const out = first == 0 ? sums.values : not_kept.values;
-            self().template fold_window<detail::adding, 32>(first, last, n, w, out);
-            sums.total = in_order(out, last - first, sums.total);
-        });
+        index_t const chunks = chunks_of(n);
+        for (index_t first = 0; first < chunks; first += capacity) {
+            index_t const last = window_end(first, chunks);
+            self().next_sums(sums);
+            self().template fold_window<detail::adding, 32>(first, last, n, w, sums.values);
+            sums.total = detail::in_order(sums.values, last - first, sums.total);
+        }
         return sums;
     }
 
@@ -161,7 +172,9 @@ protected:
         exp_nonpositive<Real> const weight(scale);
         softmax_sums<Real, chunk_sums_of<Self, Real>> result;
         result.largest = nothing;
-        for_windows(n, [&](index_t first, index_t last) MULTIDRAFT_INLINE_LAMBDA {
+        index_t const chunks = chunks_of(n);
+        for (index_t first = 0; first < chunks; first += capacity) {
+            index_t const last = window_end(first, chunks);
             chunk_sums_of<Self, Real> peaks;
             self().next_window(peaks);
             self().next_sums(result.sums);
@@ -177,8 +190,8 @@ protected:
             self().meet();
             if (first > 0 && before < result.largest)
                 result.sums.total = fp::mul(result.sums.total, weight(before - result.largest));
-            result.sums.total = in_order(sums, count, result.sums.total);
-        });
+            result.sums.total = detail::in_order(sums, count, result.sums.total);
+        }
         return result;
     }
 
@@ -206,7 +219,7 @@ protected:
         real const here = self().template sum_without<real>(c, n, w, taken);
         if (self().sharer() == 0) sums.values[c] = here;
         self().meet();
-        sums.total = in_order(sums.values, chunks, real(0));
+        sums.total = detail::in_order(sums.values, chunks, real(0));
     }
 
     /// For groups that keep the sums in shared memory; others have those of `group_defaults`.
@@ -260,19 +273,9 @@ protected:
     /// The chunks of a window: as many as `chunk_sums` keeps.
     static constexpr index_t capacity = chunk_sums<float>::capacity;
 
-    /// Calls `body(first, last)` for each window of a row, with its first chunk and the one after its last.
-    template <class Body>
-    MULTIDRAFT_HD MULTIDRAFT_INLINE static void for_windows(index_t n, Body const& body) {
-        index_t const chunks = chunks_of(n);
-        MULTIDRAFT_ROLL
-        for (index_t first = 0; first < chunks; first += capacity)
-            body(first, chunks - first < capacity ? chunks : first + capacity);
-    }
-
-    template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE static Real in_order(Real const* sums, index_t count, Real total) {
-        for (index_t c = 0; c < count; ++c) total += sums[c];
-        return total;
+    /// The chunk after the last one of a window.
+    [[nodiscard]] MULTIDRAFT_HD static index_t window_end(index_t first, index_t chunks) noexcept {
+        return chunks - first < capacity ? chunks : first + capacity;
     }
 
 private:

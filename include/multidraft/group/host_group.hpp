@@ -98,7 +98,7 @@ public:
             real lane[chunk_lanes] = {};
             for (; k < count && ordered[k] / chunk_size == c; ++k) lane[ordered[k] % chunk_lanes] += w(ordered[k]);
             real const here = pairwise_sum(lane);
-            if (c < sums.capacity) sums.values[c] = here;
+            if (c + sums.capacity >= chunks_of(n)) sums.values[c % sums.capacity] = here;  // as of the last windows
             sums.total += here;
         }
         return sums;

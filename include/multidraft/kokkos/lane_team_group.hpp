@@ -18,6 +18,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {
 
+namespace detail {
+
 /// The board of a `lane_team_group`: beside the common one, the strands of some chunks.
 struct lane_board : team_board {
     static constexpr index_t width = 32;  ///< strands of a chunk
@@ -27,6 +29,8 @@ struct lane_board : team_board {
     double strands[static_cast<std::size_t>(batch * pitch)];
     index_t strand_index[static_cast<std::size_t>(batch * pitch)];
 };
+
+}  // namespace detail
 
 /// The members of a team on a device (CUDA, HIP, SYCL) as a `group`; on a CPU it is correct too, but slow.
 ///
@@ -38,8 +42,8 @@ struct lane_board : team_board {
 ///
 /// Output spans may be shared by all members or private to each: all write equal values.
 template <class Member>
-class lane_team_group : public team_members<lane_team_group<Member>, Member, lane_board> {
-    using base = team_members<lane_team_group<Member>, Member, lane_board>;
+class lane_team_group : public detail::team_members<lane_team_group<Member>, Member, detail::lane_board> {
+    using base = detail::team_members<lane_team_group<Member>, Member, detail::lane_board>;
     using folds = chunk_folds<lane_team_group<Member>>;
     using defaults = group_defaults<lane_team_group<Member>>;
     friend base;
@@ -71,7 +75,7 @@ public:
     /// The team's own counters for `histogram`, in its scratch memory; valid until a `histogram` into other bins.
     template <std::size_t N>
     [[nodiscard]] MULTIDRAFT_HD span<std::uint64_t> counters() const {
-        static_assert(N <= static_cast<std::size_t>(lane_board::most_bins));
+        static_assert(N <= static_cast<std::size_t>(detail::lane_board::most_bins));
         return {board().bins, N};
     }
 
@@ -139,12 +143,14 @@ private:
     using base::rank;
     using base::set;
     using base::size;
+    template <class Real>
+    using chosen = detail::chosen<Real>;
     using adding = multidraft::detail::adding;
     using larger = multidraft::detail::larger;
 
-    static constexpr index_t width = lane_board::width;
-    static constexpr index_t pitch = lane_board::pitch;
-    static constexpr index_t batch = lane_board::batch;
+    static constexpr index_t width = detail::lane_board::width;
+    static constexpr index_t pitch = detail::lane_board::pitch;
+    static constexpr index_t batch = detail::lane_board::batch;
     static constexpr index_t own = chunk_lanes / width;
     static constexpr index_t most_parts = 64;  ///< of the counters: a bin is found in 64 steps and then 32
 

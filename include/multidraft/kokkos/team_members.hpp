@@ -14,7 +14,7 @@
 #include "multidraft/group/group_defaults.hpp"
 #include "multidraft/group/runs.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::kokkos {
+namespace MULTIDRAFT_NAMESPACE::kokkos::detail {
 
 /// An entry of a row and its key; empty without an index.
 template <class Real>
@@ -145,4 +145,4 @@ private:
     Board* board_;
 };
 
-}  // namespace MULTIDRAFT_NAMESPACE::kokkos
+}  // namespace MULTIDRAFT_NAMESPACE::kokkos::detail

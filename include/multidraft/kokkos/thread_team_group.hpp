@@ -27,9 +27,9 @@ namespace MULTIDRAFT_NAMESPACE::kokkos {
 ///
 /// Output spans may be shared by all members or private to each: all write equal values.
 template <class Member>
-class thread_team_group : public team_members<thread_team_group<Member>, Member, team_board>,
+class thread_team_group : public detail::team_members<thread_team_group<Member>, Member, detail::team_board>,
                           multidraft::detail::host_chunk {
-    using base = team_members<thread_team_group<Member>, Member, team_board>;
+    using base = detail::team_members<thread_team_group<Member>, Member, detail::team_board>;
     using folds = chunk_folds<thread_team_group<Member>>;
     using defaults = group_defaults<thread_team_group<Member>>;
     friend base;
@@ -113,7 +113,7 @@ private:
         auto const last = static_cast<index_t>(std::int64_t{chunks} * (rank() + 1) / size());
         index_t const end = last == chunks ? n : last * chunk_size;
         base::count_in_windows(bins, [&](index_t low, index_t here) {
-            std::uint64_t mine[team_board::most_bins];
+            std::uint64_t mine[detail::team_board::most_bins];
             count_mine(begin, end - begin, low, span<std::uint64_t>(mine, static_cast<std::size_t>(here)));
             for (index_t b = 0; b < here; ++b)
                 if (mine[b] != 0) Kokkos::atomic_add(&board().bins[b], mine[b]);
@@ -157,7 +157,7 @@ private:
                                     Real* best_keys) const {
         F const f = function;
         for (index_t r = rank(); r < runs; r += size()) {
-            chosen<Real> best;
+            detail::chosen<Real> best;
             Real keys[chunk_lanes];
             for (index_t at = r * run; at < end_of(r); at += chunk_lanes) {
                 index_t const count = end_of(r) - at < chunk_lanes ? end_of(r) - at : chunk_lanes;
@@ -172,10 +172,10 @@ private:
 
     /// The best of `of(v)` for v < 256, by every member. Ends with a barrier.
     template <class Real, class Of>
-    [[nodiscard]] MULTIDRAFT_HD chosen<Real> best_of_256(Of const& of) const {
-        chosen<Real> best;
+    [[nodiscard]] MULTIDRAFT_HD detail::chosen<Real> best_of_256(Of const& of) const {
+        detail::chosen<Real> best;
         for (index_t v = 0; v < 256; ++v)
-            if (chosen<Real> const here = of(v); here.index != none && here.before(best)) best = here;
+            if (detail::chosen<Real> const here = of(v); here.index != none && here.before(best)) best = here;
         barrier();
         return best;
     }
