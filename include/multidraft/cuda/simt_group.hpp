@@ -69,6 +69,7 @@ public:
 
     static constexpr bool throws = false;
 
+    /// The group of these lanes. `shared` is the storage of the caller's rank, one object for all of its threads.
     MULTIDRAFT_HD simt_group(Lanes lanes, storage& shared) noexcept : on_threads(lanes, shared) {}
 
     template <class F>

@@ -87,11 +87,9 @@ struct shared_chunk_sums {
 /// - `sum_without<Real>(c, n, w, taken)`: the sum of chunk c of w, which is 0 at the tokens taken.
 /// - `find_in_chunk<Real>(c, n, w, taken, u)`: the entry of that chunk at the fraction u of its sum.
 ///
-/// Every lane gets the whole result of each (of `sum_without`, sharer 0). That is all for lanes that each have all the
-/// folds (`chunk_sums`). Groups that keep them in shared memory (`shared_chunk_sums`) also have `next_sums` and
-/// `next_window`, which set where the next sums, or the folds of one window, are written; and `sharers`, `sharer` and
-/// `meet`, how many lanes share them, which one this is and their barrier. Lanes that search together have
-/// `largest_of`, `choose_chunk`, `choose_of_many` and `total_without` of their own.
+/// Every lane gets the whole result of each (of `sum_without`, sharer 0). The protected members below from `next_sums`
+/// on are those of lanes that each have all the folds (`chunk_sums`); groups that keep them in shared memory
+/// (`shared_chunk_sums`), or search together, have their own.
 template <class Self>
 class chunk_folds : public group_defaults<Self> {
 protected:
@@ -222,46 +220,53 @@ protected:
         sums.total = detail::in_order(sums.values, chunks, real(0));
     }
 
-    /// For groups that keep the sums in shared memory; others have those of `group_defaults`.
+    /// Sums in shared memory, of a row of zeros with a 1. Where each lane has its own: as in `group_defaults`.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto sums_of_one(index_t n, index_t where) const {
         return sums_by<Real>(n, Real(1), [where](index_t c) MULTIDRAFT_INLINE_LAMBDA {
             return c == where / chunk_size ? Real(1) : Real(0);
         });
     }
+    /// The same, of sums that were written before.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto sums_from(index_t n, Real const* values, Real total) const {
         return sums_by<Real>(n, total, [values](index_t c) MULTIDRAFT_INLINE_LAMBDA { return values[c]; });
     }
 
-    // For lanes that each have all folds.
-
+    /// Sets where the next chunk sums are written. Nothing to do where each lane has its own.
     template <class Sums>
     MULTIDRAFT_HD void next_sums(Sums& /*sums*/) const noexcept {}
+    /// The same for folds of one window that are not kept.
     template <class Sums>
     MULTIDRAFT_HD void next_window(Sums& /*window*/) const noexcept {}
+    /// Which of the lanes that share the sums this is.
     [[nodiscard]] MULTIDRAFT_HD index_t sharer() const noexcept { return 0; }
+    /// How many they are.
     [[nodiscard]] MULTIDRAFT_HD index_t sharers() const noexcept { return 1; }
+    /// Their barrier.
     MULTIDRAFT_HD void meet() const noexcept {}
 
+    /// The largest of `count` values of a window; minus infinity where all are NaN.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD Real largest_of(Real const* values, index_t count) const {
         Real best = minus_infinity<Real>;
         for (index_t c = 0; c < count; ++c) best = values[c] > best ? values[c] : best;
         return best;
     }
+    /// `detail::choose_run` over the chunks of a row.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD index_t choose_chunk(index_t chunks, Real const* sums, double& u) const {
         return detail::choose_run(
             chunks, [sums](index_t k) { return sums[k]; }, u);
     }
-    /// The sums of more chunks than are kept are computed again, twice.
+    /// The same where there are more chunks than are kept: their sums are computed again, twice.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD index_t choose_of_many(index_t chunks, index_t n, W const& w,
                                                        span<token_id const> taken, double& u) const {
         return detail::choose_run(
             chunks, [&](index_t c) { return self().template sum_without<Real>(c, n, w, taken); }, u);
     }
+    /// The sum of a row of more chunks than are kept, without the tokens taken.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD Real total_without(index_t chunks, index_t n, W const& w,
                                                    span<token_id const> taken) const {
