@@ -203,8 +203,6 @@ public:
 
     /// Scratch memory for one operation of `shard_group`.
     [[nodiscard]] std::vector<std::size_t>& places() noexcept { return places_; }
-    /// The same for tokens.
-    [[nodiscard]] std::vector<token_id>& tokens() noexcept { return tokens_; }
 
 protected:
     virtual void all_gather(void const* from, std::size_t bytes, void* to) = 0;
@@ -364,7 +362,6 @@ private:
     values values_;
     round now_;  ///< of a call outside `run_together`
     std::vector<std::size_t> places_;
-    std::vector<token_id> tokens_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::shards
