@@ -281,7 +281,7 @@ TEST(batch_step, rows_may_be_anywhere) {
                 places[at(row)] = size - 1 - row;
                 std::copy_n(of.rows.begin() + row * vocabulary, vocabulary, to.begin() + places[at(row)] * vocabulary);
             }
-            return rows_of_batch<float>(to.data(), vocabulary, vocabulary, places.data());
+            return rows_of_batch<float>{to.data(), vocabulary, vocabulary, places.data()};
         };
         std::vector<std::size_t> const slot{0, 1, 2, 3, 4};
         step.start();
@@ -403,7 +403,9 @@ TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
     EXPECT_NE(refusal([&] { static_cast<void>(step.next_level()); }).find("out of turn"), std::string::npos);
     EXPECT_NE(refusal([&] { step.add({.text = text, .seed = 6}); }).find("add = out of turn"), std::string::npos);
     // A refused call changes nothing, and may be made again.
-    EXPECT_EQ(refusal([&] { step.draw(pool, rows_of_batch<float>(nullptr, 0, vocabulary)); }),
+    EXPECT_EQ(refusal([&] {
+                  step.draw(pool, rows_of_batch<float>{nullptr, 0, vocabulary});
+              }),
               "draft.data = null: this array is read or written");
     step.draw(pool, rows);
 }

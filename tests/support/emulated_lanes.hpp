@@ -194,6 +194,7 @@ template <int Threads>
 class emulated_lanes {
 public:
     static constexpr int threads = Threads;
+    static constexpr int max_grid_ranks = 0;
 
     emulated_lanes(simt_emulator& emulator, int rank, int thread, std::size_t stride) noexcept
         : emulator_(&emulator), stride_(stride), rank_(rank), thread_(thread) {}

@@ -30,6 +30,7 @@ template <int Threads>
 class cluster_lanes : public detail::warp_exchange {
 public:
     static constexpr int threads = Threads;
+    static constexpr int max_grid_ranks = 0;
 
     __device__ __forceinline__ cluster_lanes() {
 #if MULTIDRAFT_HAS_CLUSTERS

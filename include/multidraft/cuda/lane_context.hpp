@@ -28,9 +28,7 @@ inline constexpr int max_ranks = 16;
 /// Whether the ranks of a lane context communicate through global memory (`grid_lanes`), not through each other's
 /// shared memory; or may do so, where a launch decides (`device_lanes`).
 template <class L>
-inline constexpr bool exchanges_in_memory = requires {
-    L::max_grid_ranks;
-};
+inline constexpr bool exchanges_in_memory = L::max_grid_ranks > 0;
 
 /// Lane contexts whose ranks communicate in one of the two ways, as the launch decides.
 template <class L>
@@ -47,13 +45,15 @@ concept exchanges_either_way = requires(L const& lanes) {
 ///   threads after it.
 /// - `shuffle_xor(x, mask)`, `shuffle(x, lane)`, `ballot(b)`: within a warp, called by all of its threads.
 /// - `add(p, x)`: adds atomically to a counter in shared memory and returns the old value.
+/// - `max_grid_ranks`: how many ranks may communicate through global memory; 0: through each other's shared memory.
 /// - `at_rank(p, r)`: the same location in the shared memory of rank r. Or, if ranks communicate through memory:
-///   `max_grid_ranks`; `mirror(p)`, the location of p in a copy that all ranks share; `accumulators(turn)`, one of two
+///   `mirror(p)`, the location of p in a copy that all ranks share; `accumulators(turn)`, one of two
 ///   arrays of counters that all ranks share, 0 at first; `add_to(p, x)`, which adds atomically to such a counter. A
 ///   context with both has `in_memory()`, which says how they communicate.
 template <class L>
 concept lane_context = requires(L const& lanes, float x, int k, std::uint32_t* p) {
     { L::threads } -> std::convertible_to<int>;
+    { L::max_grid_ranks } -> std::same_as<int const&>;
     { lanes.thread() } -> std::convertible_to<int>;
     { lanes.rank() } -> std::convertible_to<int>;
     { lanes.ranks() } -> std::convertible_to<int>;
