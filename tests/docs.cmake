@@ -13,7 +13,7 @@ set(of_concepts
     sum max argmax top_k sum_chunks softmax inverse_cdf update_chunk histogram histogram_pairs leader barrier counters
     histogram_total histogram_bin_reaching count_part nth sums_of_one sum_chunks_of top_k_of_logits
     # shards::communicator, and the groups of its ranks
-    all_gather all_reduce all_to_all
+    all_gather all_reduce start_all_to_all test wait
     # draw_source
     bernoulli categorical uniform
     # drafter

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/verify.hpp"

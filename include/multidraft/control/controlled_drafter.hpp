@@ -25,7 +25,7 @@ namespace MULTIDRAFT_NAMESPACE {
 template <language_model Draft, sampler Sampler, tree_controller Controller = controller>
 class controlled_drafter : public static_tree_drafter<Draft, Sampler> {
     using base = static_tree_drafter<Draft, Sampler>;
-    static_assert(!is_addressed_by_text<Sampler>,
+    static_assert(!Sampler::law::traits.addressed_by_text,
                   "multidraft: this sampler's noise belongs to places in the text, so that two steps draw from the "
                   "same: a controller that has seen the one must not choose the shape of the other");
 
