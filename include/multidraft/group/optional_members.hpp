@@ -29,7 +29,6 @@
 //   models           `logit`, a type                      logit_of                    logits are float
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
 //   communicators    `start_all_to_all(..)`               shards::has_all_to_all      columns are sent to all ranks
-//   CUDA lanes       `max_grid_ranks`                     cuda::exchanges_in_memory   ranks write to each other
 //
 // The concepts are declared where what they are of is; those of functions are here.
 
