@@ -11,6 +11,7 @@
 #include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/features.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/independent_drafter.hpp"
 #include "multidraft/decode/language_model.hpp"

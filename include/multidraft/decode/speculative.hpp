@@ -5,15 +5,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/features.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
@@ -64,15 +68,23 @@ class speculative : public generation_loop<speculative<Target, Drafter, Verifier
         "multidraft: the shape of this drafter's trees depends on what was drawn, and this verifier weighs "
         "whole trees: use one that decides node by node, such as verify::recursive_rejection or verify::naive, or a "
         "drafter whose shape looks at less (verify/shape_may_depend_on.hpp)");
+    static constexpr bool with_features = observes_features<Drafter>;
+    static_assert(!with_features || exposes_features<Target>,
+                  "multidraft: this drafter reads the target's features and this model does not expose them "
+                  "(feature_size, features: decode/features.hpp)");
 
 public:
     static constexpr bool lossless = verify::is_lossless<Verifier>;
 
     /// The target belongs to the caller and must outlive the loop. Throws `invalid_input` for a drafter of another
-    /// vocabulary.
+    /// vocabulary or of features of another size.
     explicit speculative(Target& target, Drafter drafter, Verifier verifier = {})
         : target_(target), verifier_(std::move(verifier)), tree_(std::move(drafter)) {
         tree_.check(target.vocabulary());
+        if constexpr (with_features)
+            if (tree_.feature_size() != target.feature_size())
+                refuse("drafter.feature_size", tree_.feature_size(),
+                       "the target's features have " + std::to_string(target.feature_size()) + " numbers a token");
     }
 
 private:
@@ -87,6 +99,8 @@ private:
     void read_prompt(std::span<token_id const> text, generation_options const&) {
         auto const context = text.first(text.size() - 1);
         catch_up(target_, context, positions_, {});
+        if constexpr (with_features)
+            if (!context.empty()) tree_.observe(target_.features(), positions_);
         tree_.read(context);
     }
 
@@ -113,8 +127,10 @@ private:
         {
             detail::stopwatch const time(m.cache_seconds);
             // Both caches keep the text up to its last token but one.
-            target_.keep(context, accepted_.nodes().first(emitted));
-            tree_.keep(context, accepted_.nodes().first(emitted));
+            auto const kept = accepted_.nodes().first(emitted);
+            target_.keep(context, kept);
+            tree_.keep(context, kept);
+            if constexpr (with_features) hand_over_features(context, kept);
         }
         if constexpr (learns_from_steps<Drafter>)
             tree_.learn(step_outcome{tree_.tree().tree,
@@ -164,6 +180,16 @@ private:
                           of_target, of_draft});
     }
 
+    /// Hands the features of the kept nodes to the drafter.
+    void hand_over_features(std::int32_t context, std::span<node_id const> kept) {
+        auto const width = static_cast<std::size_t>(target_.feature_size());
+        features_.resize(kept.size() * width);
+        positions_.resize(kept.size());
+        std::iota(positions_.begin(), positions_.end(), context);
+        copy_features<float>(target_.features(), target_.feature_size(), kept, features_);
+        tree_.observe(features_, positions_);
+    }
+
     Target& target_;
     [[no_unique_address]] Verifier verifier_;
     Drafter tree_;
@@ -172,6 +198,7 @@ private:
     std::vector<node_id> path_;
     verify::scratch_memory scratch_;
     std::vector<std::int32_t> positions_;
+    std::vector<float> features_;
     accepted_text accepted_;
 };
 

@@ -12,6 +12,7 @@
 #include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/features.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/sampler.hpp"
@@ -37,6 +38,11 @@ public:
     void check(std::int32_t vocabulary) const { draft_.check(vocabulary); }
     void reset() { draft_.reset(); }
     void read(std::span<token_id const> context) { draft_.read(context); }
+    void observe(std::span<float const> features,
+                 std::span<std::int32_t const> positions) requires observes_features<Draft> {
+        draft_.observe(features, positions);
+    }
+    [[nodiscard]] std::int32_t feature_size() const requires observes_features<Draft> { return draft_.feature_size(); }
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
         return std::min(shape_.max_depth(), draft_.depth_limit(length));
