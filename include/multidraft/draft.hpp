@@ -14,6 +14,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/draft/sequences.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shape_of_rows.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
 #include "multidraft/draft/stratified.hpp"

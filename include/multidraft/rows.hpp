@@ -3,11 +3,13 @@
 #pragma once
 
 #include "multidraft/rows/adjusted_view.hpp"
+#include "multidraft/rows/candidate_view.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/indexed_rows.hpp"
 #include "multidraft/rows/log_probability.hpp"
 #include "multidraft/rows/logit_bias.hpp"
 #include "multidraft/rows/logit_rows.hpp"
+#include "multidraft/rows/low_rank_term.hpp"
 #include "multidraft/rows/most_likely.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/remembered_rows.hpp"

@@ -28,12 +28,14 @@
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/host_group.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -45,7 +47,7 @@ namespace detail {
 template <class Drafter, class Verifier>
 [[nodiscard]] constexpr bool shape_is_allowed() {
     if constexpr (says_what_shape_depends_on<Drafter>)
-        return Drafter::shape_depends_on <= verify::shape_may_depend_on<Verifier>;
+        return Drafter::shape_depends_on <= verify::detail::shape_limit_under<Verifier, typename Drafter::law>();
     else
         return !Drafter::shape_depends_on_draws || verify::decides_by_node<Verifier>;
 }
@@ -59,10 +61,16 @@ template <class Drafter, class Verifier>
 /// for token (given a batch-invariant target). Models belong to the caller and are used by one thread.
 template <language_model Target, drafter Drafter, verify::verifier Verifier>
 class speculative : public generation_loop<speculative<Target, Drafter, Verifier>> {
-    static_assert(std::is_same_v<typename Drafter::law, typename Verifier::law>,
+    static constexpr bool same_law = std::is_same_v<law_of_list<typename Drafter::law>, typename Verifier::law>;
+    static_assert(same_law,
                   "multidraft: the sampler draws by one law and the verifier is for another: name the sampler's law in "
                   "the verifier, "
                   "for example draft::sequential with verify::recursive_rejection<law::sequential>");
+    static_assert(
+        !same_law || verify::takes_law<Verifier, typename Drafter::law>,
+        "multidraft: nodes of these trees share their list of children (law::shared_lists), and this verifier "
+        "is biased then: draw the children of each node afresh, or take verify::ranked_block or a verifier "
+        "that decides node by node (verify/takes_law.hpp)");
     static_assert(
         detail::shape_is_allowed<Drafter, Verifier>() || !verify::is_lossless<Verifier>,
         "multidraft: the shape of this drafter's trees depends on what was drawn, and this verifier weighs "
