@@ -104,6 +104,60 @@ TEST(block_drafter, is_exact_with_shapes_of_all_rows_or_of_a_nodes_own) {
     }
 }
 
+/// Expects nothing below the second depth.
+struct confident_block : table_block {
+    using table_block::table_block;
+    [[nodiscard]] double confidence(std::int32_t depth) const { return depth < 2 ? 0.8 : 0.001; }
+};
+static_assert(estimates_acceptance<confident_block> && !estimates_acceptance_after<confident_block>);
+
+/// Expects nothing after odd tokens.
+struct doubtful_block : conditional_block {
+    using conditional_block::conditional_block;
+    [[nodiscard]] double confidence(std::int32_t, token_id token) const { return token % 2 == 0 ? 0.8 : 0.001; }
+};
+static_assert(!estimates_acceptance<doubtful_block> && estimates_acceptance_after<doubtful_block>);
+
+TEST(block_drafter, is_exact_with_confidence_in_rows_and_ends_trees_by_it) {
+    for (sampling_params const& w : samplings) {
+        confident_block confident(vocabulary, 12);
+        doubtful_block doubtful(vocabulary, 12);
+        best_first_shape const best({.nodes = 4, .children = 2, .least = 0.02});
+        reach_shape const reach(0.05, 2, 2);
+        expect_exact<verify::traversal<law::sequential>>(
+            confident, block_drafter<confident_block, draft::sequential, best_first_shape>(confident, best), w);
+        expect_exact<verify::ranked_block<law::stratified>>(
+            confident, block_drafter<confident_block, draft::stratified, reach_shape>(confident, reach), w);
+        expect_exact<verify::ranked_block<law::iid>>(
+            doubtful, block_drafter<doubtful_block, draft::iid, reach_shape>(doubtful, reach), w);
+    }
+    table_model<double> target(vocabulary, random_conditional(vocabulary, 11));
+    generation_options options;
+    options.max_tokens = 40;
+    std::int32_t deepest = 0;
+    std::int64_t after_even = 0;
+    options.observer = [&](step_view const& step) {
+        deepest = std::max(deepest, step.tree.depth(step.tree.size() - 1));
+        for (node_id v = 1; v < step.tree.size(); ++v) {
+            token_id const above = step.tree.tokens[step.tree.parents[v]];
+            after_even += above % 2 == 0 ? 1 : 0;
+        }
+    };
+    confident_block confident(vocabulary, 12, 6);
+    auto best = make_speculative<verify::nested_ranked_block<law::stratified>>(
+        target, block_drafter<confident_block, draft::stratified, best_first_shape>(
+                    confident, best_first_shape({.nodes = 20, .children = 2, .least = 0.02})));
+    static_cast<void>(best(prompt, options));
+    EXPECT_EQ(deepest, 2);
+    after_even = 0;
+    doubtful_block doubtful(vocabulary, 12, 6);
+    auto by_reach = make_speculative<verify::nested_ranked_block<law::iid>>(
+        target, block_drafter<doubtful_block, draft::iid, reach_shape>(doubtful, reach_shape(0.02, 2, 6)));
+    auto const found = by_reach(prompt, options);
+    EXPECT_EQ(after_even, found.metrics.drafted) << "nothing is drawn after a token without confidence";
+    EXPECT_GT(after_even, 20);
+}
+
 TEST(block_drafter, is_exact_with_one_list_for_each_depth) {
     using of_iid = law::shared_lists<law::iid>;
     using of_sequential = law::shared_lists<law::sequential>;

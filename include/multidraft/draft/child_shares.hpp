@@ -65,12 +65,11 @@ struct child_rates {
     double draw = 0.6;   ///< how often a single draw from the whole row is accepted, in [0, 1]
     double other = 0.4;  ///< the same of a draw beside certain children, of the times that none of them is accepted
 
-    /// The rates where a single draw from the row is expected to be accepted with this chance: those of draws are
-    /// changed in proportion.
+    /// The rates where a single draw from the row is expected to be accepted with this chance: all in proportion.
     [[nodiscard]] child_rates scaled_to(double chance) const noexcept {
-        double const ratio = draw > 0 ? other / draw : 1;
         chance = std::clamp(chance, 0.0, 1.0);
-        return {certain, chance, std::min(1.0, ratio * chance)};
+        double const ratio = draw > 0 ? chance / draw : 1;
+        return {ratio * certain, chance, std::min(1.0, ratio * other)};
     }
 };
 
