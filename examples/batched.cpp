@@ -9,13 +9,11 @@
 #include <cstdlib>
 #include <vector>
 
-#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/batch_step.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "toy_engine.hpp"
 
@@ -30,127 +28,72 @@ struct request {
     int arrives;         // at this step
     int wanted = 40;     // tokens
     std::vector<std::int32_t> text{7, 42};
+    std::int32_t in_target = 0, in_draft = 0;  // tokens of the text that the models' caches hold
     std::vector<double> step_seconds{};
 
     bool done() const { return static_cast<int>(text.size()) - 2 >= wanted; }
 };
 
-// The batch of a step: the nodes of all requests one after another, those of request b from offsets[b] on. The arrays
-// are the engine's, and keep their memory from one step to the next.
+// A model of the engine, which reads the inputs of all requests in one call. This one looks at two tokens only and
+// needs no cache: an engine writes keys and values to `in.entries`, attends by `in.write_mask`, and keeps the entries
+// of the accepted nodes: `compact_caches(pool, cache, step.kept_in_target())`.
+class model {
+public:
+    explicit model(toy::model which) : which_(which) {}
+
+    void forward(md::step_inputs const& in, std::vector<request*> const& requests) {
+        auto const first = static_cast<std::size_t>(in.first_row);
+        logits_.resize((first + in.size()) * toy::row_stride);
+        tokens_.resize(first + in.size());
+        for (std::size_t k = 0; k < in.size(); ++k) {
+            tokens_[first + k] = in.tokens[k];
+            auto const above = in.parent_rows[first + k];
+            auto const& text = requests[static_cast<std::size_t>(in.requests[k])]->text;
+            std::int32_t const before = above != md::none      ? tokens_[static_cast<std::size_t>(above)]
+                                        : in.positions[k] == 0 ? 0
+                                                               : text[static_cast<std::size_t>(in.positions[k]) - 1];
+            toy::forward(which_, std::vector{before, in.tokens[k]}, logits_.data() + (first + k) * toy::row_stride);
+        }
+    }
+    md::rows_of_batch<float> logits() const { return {logits_.data(), toy::row_stride, toy::vocabulary}; }
+
+private:
+    toy::model which_;
+    std::vector<float> logits_;
+    std::vector<std::int32_t> tokens_;  // of each row of the step
+};
+
 struct engine {
     explicit engine(int threads) : pool(threads) {}
 
     md::host_threads pool;
-    std::vector<std::int64_t> offsets;
-    std::vector<md::node_id> parents;
-    std::vector<md::token_id> tokens;
-    std::vector<std::uint64_t> seeds;
-    std::vector<std::int32_t> positions;
-    std::vector<md::sampling_params> sampling;
-    std::vector<float> target, draft;
-    // The nodes whose children are drawn next: a level of all trees.
-    std::vector<std::int32_t> of_request, wanted;
-    std::vector<md::node_id> nodes;
-    std::vector<std::int64_t> first, row;
-    // The output.
-    std::vector<md::node_id> path;
-    std::vector<std::int32_t> accepted;
-    std::vector<md::token_id> next;
+    md::batch_step<sampler, verifier> step;
+    model target{toy::model::target}, draft{toy::model::draft};
 
-    md::tree_batch trees() const {
-        return {static_cast<std::int32_t>(seeds.size()), static_cast<std::int64_t>(parents.size()), offsets.data(),
-                parents.data(), tokens.data()};
-    }
-    md::request_batch requests() const { return {seeds.data(), positions.data()}; }
-
-    // An engine scores all nodes of a level in one call; this one does it row by row.
-    void score(toy::model which, std::vector<float>& rows, request const& r, std::int32_t b, md::node_id node) {
-        md::tree_view const tree = trees()(b);
-        std::vector<std::int32_t> text = r.text;
-        auto const end = static_cast<std::ptrdiff_t>(text.size());
-        for (md::node_id v = node; v > 0; v = tree.parent(v))
-            text.insert(text.begin() + end, tree.tokens[static_cast<std::size_t>(v)]);
-        toy::forward(which, text, rows.data() + (offsets[static_cast<std::size_t>(b)] + node) * toy::row_stride);
-    }
-
-    // Every tree has its shape's nodes. The draft determines their tokens; until then they count as not drawn.
-    void lay_out(std::vector<request*> const& active) {
-        offsets.assign(1, 0);
-        parents.clear();
-        seeds.clear();
-        positions.clear();
-        sampling.clear();
-        for (auto const* r : active) {
-            parents.insert(parents.end(), r->shape.parents().begin(), r->shape.parents().end());
-            offsets.push_back(static_cast<std::int64_t>(parents.size()));
-            seeds.push_back(r->seed);
-            positions.push_back(static_cast<std::int32_t>(r->text.size()) - 1);
-            sampling.push_back(r->sampling);
+    // A step of all active requests: each gets one token or more.
+    void advance(std::vector<request*> const& active, md::sampling_params const& of_draft) {
+        step.start();
+        for (auto* r : active)
+            step.add({.text = r->text,
+                      .shape = &r->shape,
+                      .seed = r->seed,
+                      .sampling = r->sampling,
+                      .draft_sampling = of_draft,
+                      .in_target = r->in_target,
+                      .in_draft = r->in_draft});
+        for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
+            draft.forward(in, active);
+            step.draw(pool, draft.logits());
         }
-        tokens.assign(parents.size(), md::none);
-        for (std::size_t b = 0; b < active.size(); ++b)
-            tokens[static_cast<std::size_t>(offsets[b])] = active[b]->text.back();
-        target.resize(parents.size() * toy::row_stride);
-        draft.resize(parents.size() * toy::row_stride);
-        path.resize(parents.size());
-        accepted.resize(active.size());
-        next.resize(active.size());
-    }
-
-    // Draws the trees, a level of all of them at a time. Where the draft has fewer tokens than a node has children, the
-    // others stay `none`, and nothing is drawn below them.
-    void draw(std::vector<request*> const& active, md::sampling_params const& of_draft) {
-        for (std::int32_t depth = 0;; ++depth) {
-            of_request.clear();
-            wanted.clear();
-            nodes.clear();
-            first.clear();
-            row.clear();
-            for (std::int32_t b = 0; b < trees().requests; ++b) {
-                md::tree_view const tree = trees()(b);
-                auto const begin = offsets[static_cast<std::size_t>(b)];
-                for (md::node_id v = 0; v < tree.size(); ++v) {
-                    md::node_range const children = tree.children(v);
-                    bool const here = tree.depth(v) == depth && tree.tokens[static_cast<std::size_t>(v)] != md::none;
-                    if (!here || children.empty()) continue;
-                    score(toy::model::draft, draft, *active[static_cast<std::size_t>(b)], b, v);
-                    of_request.push_back(b);
-                    nodes.push_back(v);
-                    wanted.push_back(children.count);
-                    first.push_back(begin + children.first);
-                    row.push_back(begin + v);
-                }
-            }
-            if (nodes.empty()) return;
-            md::draft_batch(pool, sampler{},
-                            {static_cast<std::int32_t>(nodes.size()), of_request.data(), nodes.data(), wanted.data()},
-                            md::draft_rows(draft_logits(of_draft, row.data())), requests(),
-                            {tokens.data(), first.data()});
+        target.forward(step.target_inputs(), active);
+        step.verify(pool, target.logits(), draft.logits());
+        for (std::int32_t b = 0; b < step.requests(); ++b) {
+            auto& r = *active[static_cast<std::size_t>(b)];
+            auto const tokens = step.tokens(b);
+            r.text.insert(r.text.end(), tokens.begin(), tokens.end());
+            r.in_target = step.in_target(b);
+            r.in_draft = step.in_draft(b);
         }
-    }
-
-    // The one verification call of a step. Its rows are read where the models wrote them.
-    void verify(std::vector<request*> const& active, md::sampling_params const& of_draft) {
-        for (std::int32_t b = 0; b < trees().requests; ++b)
-            for (md::node_id v = 0; v < trees().size(b); ++v)
-                if (md::verify::is_present(trees()(b), v))
-                    score(toy::model::target, target, *active[static_cast<std::size_t>(b)], b, v);
-        md::logit_batch<float> const p{target.data(), toy::row_stride, toy::vocabulary, nullptr, sampling.data()};
-        md::verify_batch(pool, verifier{}, md::drawn_by<sampler::law>(trees()), md::target_rows(p),
-                         md::draft_rows(draft_logits(of_draft, nullptr)), requests(),
-                         {path.data(), 0, accepted.data(), next.data()});
-        for (std::size_t b = 0; b < active.size(); ++b) {
-            auto& text = active[b]->text;
-            auto const begin = static_cast<std::size_t>(offsets[b]);
-            for (std::int32_t k = 0; k < accepted[b]; ++k)
-                text.push_back(tokens[begin + static_cast<std::size_t>(path[begin + static_cast<std::size_t>(k)])]);
-            text.push_back(next[b]);
-        }
-    }
-
-private:
-    md::logit_batch<float> draft_logits(md::sampling_params const& of_draft, std::int64_t const* row_of) const {
-        return {draft.data(), toy::row_stride, toy::vocabulary, row_of, nullptr, of_draft};
     }
 };
 
@@ -164,9 +107,7 @@ int serve(std::vector<request>& requests, md::sampling_params const& of_draft, i
             if (!r.done() && r.arrives <= step) active.push_back(&r);
         }
         auto const begin = std::chrono::steady_clock::now();
-        batch.lay_out(active);
-        batch.draw(active, of_draft);
-        batch.verify(active, of_draft);
+        batch.advance(active, of_draft);
         double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         for (auto* r : active) r->step_seconds.push_back(seconds);
         if (left == 0) return step;

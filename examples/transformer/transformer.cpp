@@ -27,12 +27,12 @@ std::int32_t transformer::vocabulary() const noexcept { return weights()->implem
 std::int32_t transformer::context_limit() const noexcept { return weights()->implementation_->context_limit; }
 std::int32_t transformer::length() const noexcept { return device_ ? device_->length : host_->length; }
 std::shared_ptr<transformer_weights const> const& transformer::weights() const noexcept {
-    return device_ ? device_->shared : host_->shared;
+    return device_ ? device_->shared : host_->layers.shared;
 }
 std::int32_t transformer::hidden_size() const noexcept { return weights()->config().hidden; }
 std::span<float const> transformer::hidden_states() const {
     if (device_) throw std::runtime_error("hidden states are shown by a model on the CPU only");
-    return host_->shown;
+    return host_->layers.shown;
 }
 
 void transformer::forward(token_batch const& batch, std::span<float> logits) {

@@ -60,7 +60,8 @@ public:
 
 private:
     friend class transformer;
-    friend struct host_sequence;
+    friend class host_layers;
+    friend class batched_transformer;
     friend struct device_sequence;
 
 public:

@@ -4,6 +4,7 @@
 
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/autoregressive.hpp"
+#include "multidraft/decode/batched_language_model.hpp"
 #include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/block_drafter.hpp"
@@ -12,6 +13,7 @@
 #include "multidraft/decode/block_shapes.hpp"
 #include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/catch_up.hpp"
+#include "multidraft/decode/continuous_batching.hpp"
 #include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
@@ -24,6 +26,7 @@
 #include "multidraft/decode/model_rows.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/sequence_drafter.hpp"
+#include "multidraft/decode/shape_chooser.hpp"
 #include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"

@@ -16,6 +16,7 @@
 #include "multidraft/control/acceptance_history.hpp"
 #include "multidraft/control/controller.hpp"
 #include "multidraft/control/shared_budget.hpp"
+#include "multidraft/decode/shape_chooser.hpp"
 #include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/tree/topology.hpp"
 
@@ -39,13 +40,6 @@ struct batch_controller_options {
             refuse("children", children, "a node has 1 to 8 children");
         if (!(common >= 0)) refuse("common", common, "a number of nodes is not negative");
     }
-};
-
-/// A request of the next step.
-struct batch_situation {
-    std::int32_t request = 0;  ///< by its number
-    std::int32_t depth = 0;    ///< the deepest tree that may be grown
-    std::int32_t unread = 1;   ///< tokens of the text that the draft model has not read, the root included
 };
 
 /// Chooses at each step the trees of all requests in flight, which maximise the expected tokens per second of the step
@@ -166,5 +160,7 @@ private:
     std::vector<char> named_;
     shared_budget chosen_;
 };
+
+static_assert(shape_chooser<batch_controller>);
 
 }  // namespace MULTIDRAFT_NAMESPACE

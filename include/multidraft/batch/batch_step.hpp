@@ -1,0 +1,372 @@
+// One step of many requests: draft trees grown together, scored by one call of the target, verified by one call.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/detail/step_arrays.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/step_inputs.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/batch/verify.hpp"
+#include "multidraft/batch/workspace.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/law/law.hpp"
+#include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/verifier.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// A request in a step of a batch. Nothing is owned: the text and the shape stay as they are until the step is
+/// verified.
+struct step_request {
+    /// The tokens so far, prompt included, one or more. The last one is the root of the tree.
+    span<token_id const> text;
+    /// How many children each node is to have; null: the root alone, which gives one token without a draft.
+    topology const* shape = nullptr;
+    std::uint64_t seed = 0;
+    std::uint32_t id = 0;        ///< distinguishes requests with the same seed, such as several samples of one prompt
+    sampling_params sampling{};  ///< of the target's rows
+    sampling_params draft_sampling = sampling;  ///< of the draft's rows
+    /// How many of the first tokens of `text` the target's cache holds: fewer than all. The step reads the others.
+    index_t in_target = 0;
+    index_t in_draft = 0;  ///< the same for the draft's cache
+};
+
+/// One step of a batch of requests, with all arrays that it needs.
+///
+///     step.start();
+///     for (auto& r : requests) step.add({.text = r.text, .shape = &r.shape, .seed = r.seed, ..});
+///     for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
+///         .. the draft reads `in` and writes its logits to row `in.first_row + k` of q for input k ..
+///         step.draw(pool, q);
+///     }
+///     .. the target reads `step.target_inputs()` and writes row k of p for input k ..
+///     step.verify(pool, p, q);
+///     .. `step.tokens(b)` continue the text of request b; its caches keep `step.kept_in_target()` and
+///        `step.kept_in_draft()`, and then hold `step.in_target(b)` and `step.in_draft(b)` of its tokens ..
+///
+/// Trees are grown level by level, with one call of the draft for a level of all of them. A model reads what its cache
+/// lacks of a text before the root, the root, then nodes: the target all of them, the draft those that are to have
+/// children. A request's inputs take the entries of its cache that follow those it has, in the order read. The draft
+/// never reads an accepted leaf; `in_draft` counts that, and the draft reads its token in the next step.
+///
+/// `q` and `p` are logits, indexed by input; with `row_of` the engine may leave out rows that nothing reads (see
+/// `step_inputs::scored`). Masks and biases are numbered the same way. Rows are processed with the requests' sampling
+/// parameters, so trees are verified as they were drawn.
+///
+/// A text depends neither on the other requests nor on threads, bit for bit. A request whose rows are no distributions
+/// gets no tokens (see `undecided`). Memory is kept: nothing allocates after the largest step. On host threads. Calls
+/// out of turn throw `invalid_input`.
+template <sampler Sampler, verify::verifier Verifier>
+class batch_step {
+public:
+    using law = typename Sampler::law;
+
+    batch_step() = default;
+    /// A step with samplers and verifiers that are not the default ones.
+    batch_step(Sampler draws_by, Verifier verifies_by)
+        : sampler_(std::move(draws_by)), verifier_(std::move(verifies_by)) {}
+
+    /// Begins a step without requests.
+    void start() {
+        requests_.clear();
+        trees_.clear();
+        draft_.reader.clear();
+        target_.reader.clear();
+        level_.depth = none;
+        phase_ = phase::adding;
+    }
+
+    /// Adds a request and returns its number, from 0. O(nodes + requests). Throws `invalid_input`, and adds nothing,
+    /// for an empty text, for a cache that holds the root or more, and for the seed, id and length of text of an
+    /// earlier request, which would have the same draws.
+    std::int32_t add(step_request const& r) {
+        require(phase_ == phase::adding, "add", "requests are added after `start` and before the first level");
+        require(decoded() == requests(), "add", "requests that only read are added last");
+        static topology const root_alone;
+        topology const& shape = r.shape == nullptr ? root_alone : *r.shape;
+        auto const length = static_cast<std::int64_t>(r.text.size());
+        if (length < 1) refuse("text.size", length, "the last token of a text is the root");
+        if (length > std::numeric_limits<std::int32_t>::max() - shape.max_depth())
+            refuse("text.size", length, "the positions of the tree's nodes exceed 2^31 - 1");
+        check_cached("in_target", r.in_target, length);
+        check_cached("in_draft", r.in_draft, length);
+        auto const position = static_cast<std::int32_t>(length - 1);
+        if (std::int32_t const twin = requests_.same_draws(r.seed, r.id, position); twin != none)
+            refuse("id", r.id,
+                   "request " + std::to_string(twin) +
+                       " has this seed, id and length of text, and would have the same draws");
+        requests_.add(r.text, r.seed, r.id, r.sampling, r.draft_sampling, r.in_draft);
+        trees_.add(shape, r.text[r.text.size() - 1]);
+        draft_.reader.add_request(shape.size(), r.in_draft);
+        target_.reader.add_request(shape.size(), r.in_target);
+        return requests() - 1;
+    }
+
+    /// Adds a request whose text both models only read, to its end: a piece of a prompt, beside requests that are
+    /// decoded. It has no tree and gets no tokens; afterwards both caches hold the text. Of `r`, `text`, `in_target`
+    /// and `in_draft` are read. Such requests follow those that are decoded. Throws as `add`.
+    std::int32_t add_reading(step_request const& r) {
+        require(phase_ == phase::adding, "add_reading", "requests are added after `start` and before the first level");
+        auto const length = static_cast<std::int64_t>(r.text.size());
+        if (length < 1 || length > std::numeric_limits<std::int32_t>::max())
+            refuse("text.size", length, "there is a token to read, and positions are below 2^31");
+        check_cached("in_target", r.in_target, length);
+        check_cached("in_draft", r.in_draft, length);
+        requests_.add_reading(r.text, r.in_draft);
+        draft_.reader.add_request(0, r.in_draft);
+        target_.reader.add_request(0, r.in_target);
+        return requests() - 1;
+    }
+
+    /// The number of requests.
+    [[nodiscard]] std::int32_t requests() const noexcept { return static_cast<std::int32_t>(requests_.text.size()); }
+    /// How many of them have a tree: the first ones.
+    [[nodiscard]] std::int32_t decoded() const noexcept { return static_cast<std::int32_t>(requests_.seeds.size()); }
+
+    /// What the draft reads next, empty when the trees are grown: first what its cache lacks of the texts, and the
+    /// roots; then the nodes of the next level that are to have children. O(nodes of the level).
+    [[nodiscard]] step_inputs next_level() {
+        require(phase_ == phase::adding || phase_ == phase::drawn, "next_level",
+                "the children of the nodes that it returned are drawn first");
+        draft_.reader.begin();
+        level_.clear();
+        std::int32_t const depth = ++level_.depth;
+        for (std::int32_t b = 0; b < decoded(); ++b) {
+            topology const& shape = trees_.shape(b);
+            if (depth < shape.max_depth()) {
+                if (depth == 0) draft_.reader.read_text(b, requests_.text[at(b)]);
+                node_range const nodes = shape.level(depth);
+                for (node_id v = nodes.first; v < nodes.end(); ++v)
+                    if (shape.child_count(v) > 0 && trees_.is_present(b, v)) {
+                        read(draft_.reader, b, v);
+                        level_.add(b, v, shape.child_count(v), depth, trees_.index(b, shape.first_child(v)),
+                                   trees_.index(b, v));
+                    }
+            }
+            draft_.reader.end_request();
+        }
+        for (std::int32_t b = decoded(); b < requests(); ++b) {
+            draft_.reader.read_all(b, requests_.text[at(b)]);
+            draft_.reader.end_request();
+        }
+        step_inputs const inputs = draft_.reader.inputs();
+        phase_ = inputs.empty() ? phase::grown : phase::drawing;
+        return inputs;
+    }
+
+    /// Draws the children of the nodes that `next_level` returned. `q`: the draft's logits, row `first_row + k` for
+    /// input k. Throws as `draft_batch`, with nothing drawn.
+    template <host_policy P, class T, class Layout>
+    void draw(P const& policy, rows_of_batch<T, Layout> const& q) {
+        draw_from(policy, q, [](auto const& rows) { return rows; });
+    }
+
+    /// The same with masks and biases.
+    template <host_policy P, class T, class Layout>
+    void draw(P const& policy, rows_of_batch<T, Layout> const& q, batch_adjustments const& adjustments) {
+        draw_from(policy, q, [&](auto const& rows) {
+            return adjusted_batch<T, Layout>(rows, adjustments_of(draft_, drawn_nodes(), adjustments));
+        });
+    }
+
+    /// What the target reads: what its cache lacks of the texts, the roots, and the nodes that were drawn, in level
+    /// order. O(nodes).
+    [[nodiscard]] step_inputs target_inputs() {
+        require(phase_ == phase::grown || (phase_ == phase::adding && trees_.deepest() == 0 && decoded() == requests()),
+                "target_inputs", "the trees are grown first, until `next_level` returns nothing");
+        target_.reader.begin();
+        for (std::int32_t b = 0; b < decoded(); ++b) {
+            target_.reader.read_text(b, requests_.text[at(b)]);
+            for (node_id v = 0; v < trees_.shape(b).size(); ++v)
+                if (trees_.is_present(b, v)) read(target_.reader, b, v);
+            target_.reader.end_request();
+        }
+        for (std::int32_t b = decoded(); b < requests(); ++b) {
+            target_.reader.read_all(b, requests_.text[at(b)]);
+            target_.reader.end_request();
+        }
+        phase_ = phase::scoring;
+        return target_.reader.inputs();
+    }
+
+    /// Verifies the trees. `p`: the target's logits, row k for input k of `target_inputs`; `q`: as at the draws. Throws
+    /// as `verify_batch`, with nothing verified.
+    template <host_policy P, class T, class Layout, class U, class LayoutOfDraft>
+    void verify(P const& policy, rows_of_batch<T, Layout> const& p, rows_of_batch<U, LayoutOfDraft> const& q) {
+        verify_rows(policy, rows_of(target_, all_nodes(), p, requests_.sampling),
+                    rows_of(draft_, all_nodes(), q, requests_.draft_sampling));
+    }
+
+    /// The same with masks and biases of either model.
+    template <host_policy P, class T, class Layout, class U, class LayoutOfDraft>
+    void verify(P const& policy, rows_of_batch<T, Layout> const& p, batch_adjustments const& of_target,
+                rows_of_batch<U, LayoutOfDraft> const& q, batch_adjustments const& of_draft) {
+        auto const target = rows_of(target_, all_nodes(), p, requests_.sampling);
+        auto const draft = rows_of(draft_, all_nodes(), q, requests_.draft_sampling);
+        verify_rows(policy, adjusted_batch<T, Layout>(target, adjustments_of(target_, all_nodes(), of_target)),
+                    adjusted_batch<U, LayoutOfDraft>(draft, adjustments_of(draft_, all_nodes(), of_draft)));
+    }
+
+    /// The tokens by which the text of request b grows: those of the accepted nodes, and the one that follows.
+    [[nodiscard]] std::span<token_id const> tokens(std::int32_t b) const {
+        check_verified(b);
+        if (b >= decoded()) return {};
+        auto const first = verdicts_.first_token[at(b)];
+        return {verdicts_.tokens.data() + first, at(verdicts_.first_token[at(b) + 1] - first)};
+    }
+
+    /// The accepted nodes of request b in its tree, without the root.
+    [[nodiscard]] std::span<node_id const> accepted(std::int32_t b) const {
+        check_verified(b);
+        if (b >= decoded()) return {};
+        return {verdicts_.path.data() + trees_.offsets()[b], at(verdicts_.accepted[at(b)])};
+    }
+
+    /// How many tokens of the grown text the target's cache holds once the kept entries are in place.
+    [[nodiscard]] index_t in_target(std::int32_t b) const {
+        check_verified(b);
+        return static_cast<index_t>(requests_.text[at(b)].size()) + (b < decoded() ? verdicts_.accepted[at(b)] : 0);
+    }
+    /// The same for the draft's cache. It lacks an accepted leaf, and all of a tree without children.
+    [[nodiscard]] index_t in_draft(std::int32_t b) const {
+        check_verified(b);
+        if (b >= decoded()) return static_cast<index_t>(requests_.text[at(b)].size());
+        if (!draft_.reader.has_read(b)) return requests_.in_draft[at(b)];
+        return static_cast<index_t>(requests_.text[at(b)].size()) + verdicts_.read_by_draft[at(b)];
+    }
+
+    /// The entries of the step that the target's caches keep besides those before the trees and the roots: an argument
+    /// of `compact_caches`.
+    [[nodiscard]] kept_batch kept_in_target() const {
+        return kept(verdicts_.in_target, verdicts_.accepted, verdicts_.target_roots);
+    }
+    /// The same for the draft's caches.
+    [[nodiscard]] kept_batch kept_in_draft() const {
+        return kept(verdicts_.in_draft, verdicts_.read_by_draft, verdicts_.draft_roots);
+    }
+
+    /// The trees, for masks and outputs in engines' formats.
+    [[nodiscard]] tree_batch trees() const noexcept { return trees_.view(counts_certain<law>); }
+    /// The verdicts as `verify_batch` writes them.
+    [[nodiscard]] verdict_batch verdicts() noexcept { return verdicts_.out(); }
+
+private:
+    enum class phase { adding, drawing, drawn, grown, scoring, verified };
+
+    static std::size_t at(std::int64_t i) noexcept { return static_cast<std::size_t>(i); }
+
+    static void require(bool in_turn, char const* call, char const* what) {
+        if (!in_turn) refuse(call, "out of turn", what);
+    }
+    static void check_cached(char const* name, index_t count, std::int64_t length) {
+        if (count < 0 || count >= length)
+            refuse(name, count, "a cache holds some of the tokens before the last of " + std::to_string(length));
+    }
+    void check_verified(std::int32_t b) const {
+        require(phase_ == phase::verified, "tokens", "the step is verified first");
+        if (b < 0 || b >= requests()) refuse("b", b, "the step has " + std::to_string(requests()) + " requests");
+    }
+
+    void read(detail::step_reader& model, std::int32_t b, node_id v) {
+        topology const& shape = trees_.shape(b);
+        model.read_node(b, trees_.index(b, v), trees_.index(b, shape.parent(v)), trees_.token(b, v),
+                        requests_.positions[at(b)] + shape.depth(v));
+    }
+
+    /// The nodes of a call: those whose children are drawn, or all.
+    [[nodiscard]] auto drawn_nodes() const noexcept {
+        return std::pair(static_cast<std::int64_t>(level_.node_index.size()),
+                         [this](std::int64_t e) { return level_.node_index[at(e)]; });
+    }
+    [[nodiscard]] auto all_nodes() const noexcept {
+        return std::pair(trees_.nodes(), [](std::int64_t i) { return i; });
+    }
+
+    template <class T, class Layout, class Nodes>
+    static logit_batch<T, Layout> rows_of(detail::step_model& model, Nodes const& nodes, rows_of_batch<T, Layout> rows,
+                                          std::vector<sampling_params> const& sampling) {
+        auto const number = [rows](std::int64_t row) { return rows.row(row); };
+        rows.row_of = model.numbers(model.rows, nodes.first, nodes.second, 0, number);
+        return logit_batch<T, Layout>(rows, batch_sampling{sampling.data(), {}, {}, nullptr});
+    }
+    template <class Nodes>
+    static batch_adjustments adjustments_of(detail::step_model& model, Nodes const& nodes, batch_adjustments all) {
+        auto const mask = [all](std::int64_t row) { return all.mask_number(row); };
+        auto const bias = [all](std::int64_t row) { return all.bias_number(row); };
+        auto const allowed_of = model.numbers(model.allowed, nodes.first, nodes.second, none, mask);
+        all.bias_of = model.numbers(model.biases, nodes.first, nodes.second, none, bias);
+        all.allowed_of = allowed_of;
+        return all;
+    }
+
+    template <class P, class T, class Layout, class Adjust>
+    void draw_from(P const& policy, rows_of_batch<T, Layout> const& q, Adjust const& adjust) {
+        require(phase_ == phase::drawing, "draw", "`next_level` returns the nodes whose children are drawn");
+        if (level_.empty()) {  // requests that only read
+            phase_ = phase::drawn;
+            return;
+        }
+        auto const rows = adjust(rows_of(draft_, drawn_nodes(), q, requests_.draft_sampling));
+        children_batch out;
+        out.tokens = trees_.tokens();
+        out.first = level_.first.data();
+        out.node_index = level_.node_index.data();
+        if constexpr (counts_certain<law>) out.certain = trees_.certain();
+        draft_batch(policy, sampler_, level_.view(), draft_rows(rows), requests_.view(), out);
+        phase_ = phase::drawn;
+    }
+
+    template <class P, class Target, class Draft>
+    void verify_rows(P const& policy, Target const& p, Draft const& q) {
+        require(phase_ == phase::scoring, "verify", "the target reads `target_inputs` first");
+        verdicts_.make(at(decoded()), at(trees_.nodes()));
+        auto const bytes = verify_workspace_size<Verifier>(policy, decoded(), trees_.largest(), trees_.deepest());
+        auto const call = [&](auto const& draft) {
+            verify_batch(policy, verifier_, drawn_by<law>(trees()), target_rows(p), draft_rows(draft), requests_.view(),
+                         verdicts_.out(), workspace(verdicts_.scratch.of(bytes)));
+        };
+        if constexpr (verify::reads_draft<Verifier>)
+            call(q);
+        else
+            call(verify::no_draft_rows{});
+        verdicts_.lay_out(trees_, target_.reader, draft_.reader);
+        phase_ = phase::verified;
+    }
+
+    [[nodiscard]] kept_batch kept(std::vector<index_t> const& entries, std::vector<std::int32_t> const& counts,
+                                  std::vector<std::int64_t> const& roots) const {
+        require(phase_ == phase::verified, "kept", "the step is verified first");
+        return {decoded(), entries.data(), 0, counts.data(), roots.data(), 1, trees_.offsets()};
+    }
+
+    Sampler sampler_{};
+    Verifier verifier_{};
+    detail::step_requests requests_;
+    detail::step_trees trees_;
+    detail::step_level level_;
+    detail::step_model draft_, target_;
+    detail::step_verdicts verdicts_;
+    phase phase_ = phase::adding;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,414 @@
+// Many requests that come and go: every step drafts, scores and verifies all that are in flight, and reads prompts
+// beside them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/batch/batch_step.hpp"
+#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/step_inputs.hpp"
+#include "multidraft/decode/batched_language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/options.hpp"
+#include "multidraft/decode/shape_chooser.hpp"
+#include "multidraft/decode/step_outcome.hpp"
+#include "multidraft/decode/text_state.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/verifier.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// A request that has ended.
+struct finished_request {
+    std::int64_t ticket = 0;
+    generation result;  ///< the tokens up to the end, also where there was an error
+    /// Why it could not go on; empty for a text that ended by its options.
+    std::string error;
+};
+
+/// How a batch is run.
+struct batching_options {
+    /// Tokens of prompts that a step reads at most, of all requests together, >= 1. A longer prompt is read in pieces,
+    /// so that it does not hold up the requests that are decoded.
+    std::int32_t prompt_tokens = 256;
+};
+
+/// The loop over requests that come and go ("continuous batching"): each step is one call of the draft for each level
+/// of all trees, one call of the target for all rows, and one verification.
+///
+///     auto loop = make_continuous_batching<draft::stratified, verify::nested_ranked_block<law::stratified>>(
+///         target, draft, threads, fixed_shapes(branching({3, 1, 1})));
+///     for (auto const& p : prompts) loop.submit(p, options);
+///     while (loop.step()) for (auto& f : loop.take_finished()) ..
+///
+/// As many requests are in flight as the models have sequences; the others wait, first come, first served. A request
+/// may be submitted or cancelled between any two steps. Its text is a function of its prompt, its options and the
+/// shapes of its trees, in the same bits whoever its neighbours are, for models that are batch-invariant. It is the
+/// text of `speculative`, unless the draft's support ends before a node has all its children: a missing child then
+/// keeps its number here, so that later nodes have other draws.
+///
+/// `Shapes` chooses the trees: `fixed_shapes`, or `batch_controller`, which shares one budget among the requests. A
+/// request ends with an error of its own, and the others go on, if the model throws `failed_request` or if its rows are
+/// no distributions. Any other exception leaves `step` with all requests as they were before it.
+///
+/// The models and the threads belong to the caller and must outlive the loop. For one thread at a time.
+template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_language_model Draft,
+          shape_chooser Shapes = fixed_shapes>
+class continuous_batching {
+    static_assert(std::is_same_v<Shapes, fixed_shapes> || !is_addressed_by_text<Sampler>,
+                  "multidraft: the noise of this sampler is fixed by the position in the text, so the shapes of its "
+                  "trees may not depend on earlier steps: use fixed_shapes");
+
+public:
+    /// Throws `invalid_input` for models of different vocabularies, without sequences, or with different numbers of
+    /// them, and for options out of range.
+    continuous_batching(Target& target, Draft& draft, host_threads const& threads, Shapes shapes = {},
+                        batching_options const& options = {})
+        : models_{target, draft}, shapes_(std::move(shapes)), threads_(threads), options_(options) {
+        if (draft.vocabulary() != target.vocabulary())
+            refuse("draft.vocabulary", draft.vocabulary(),
+                   "the target has " + std::to_string(target.vocabulary()) + " tokens");
+        if (target.sequences() < 1) refuse("target.sequences", target.sequences(), "there is 1 sequence or more");
+        if (draft.sequences() != target.sequences())
+            refuse("draft.sequences", draft.sequences(),
+                   "the target has " + std::to_string(target.sequences()) + ", and both are used for a request");
+        if (options.prompt_tokens < 1)
+            refuse("prompt_tokens", options.prompt_tokens, "a step reads 1 token of a prompt or more");
+        now_.q.logits.resize(static_cast<std::size_t>(draft.vocabulary()));  // there are rows, drafts or not
+        queues_.free.resize(static_cast<std::size_t>(target.sequences()));
+        for (std::size_t k = 0; k < queues_.free.size(); ++k)
+            queues_.free[k] = static_cast<std::int32_t>(queues_.free.size() - 1 - k);
+    }
+
+    /// Submits a request and returns its ticket. `on_tokens`, which may be empty, gets the tokens of each step; if it
+    /// returns false the request ends. Requests with equal seeds need different `options.request`. Throws
+    /// `invalid_input` as a loop of one request does.
+    std::int64_t submit(std::span<token_id const> prompt, generation_options options, token_callback on_tokens = {}) {
+        validate(options, prompt, models_.target.vocabulary(), models_.target.context_limit());
+        queues_.waiting.push_back(std::make_unique<request>(queues_.next_ticket, prompt, std::move(options),
+                                                            std::move(on_tokens), models_.target.context_limit()));
+        return queues_.next_ticket++;
+    }
+
+    /// Ends a request, which is then finished with the tokens that it has (`stop_reason::callback`). Returns false if
+    /// no request that waits or is in flight has this ticket.
+    bool cancel(std::int64_t ticket) {
+        for (auto* const requests : {&queues_.waiting, &queues_.active})
+            for (std::size_t k = 0; k < requests->size(); ++k)
+                if ((*requests)[k]->ticket == ticket) {
+                    (*requests)[k]->cancelled = true;
+                    finish(*requests, k, {});
+                    return true;
+                }
+        return false;
+    }
+
+    /// Runs one step of all requests in flight, after those that wait have taken the free sequences. Returns whether
+    /// there is more to do.
+    bool step() {
+        admit();
+        while (!queues_.active.empty()) {
+            try {
+                run_step();
+                break;
+            } catch (failed_request const& e) {
+                if (e.request < 0 || static_cast<std::size_t>(e.request) >= now_.order.size()) throw;
+                end_with(now_.order[static_cast<std::size_t>(e.request)], e.what());
+            }
+        }
+        return !queues_.active.empty() || !queues_.waiting.empty();
+    }
+
+    /// The requests that have ended since the last call, in the order in which they did.
+    [[nodiscard]] std::vector<finished_request> take_finished() { return std::exchange(queues_.finished, {}); }
+
+    /// Requests in flight.
+    [[nodiscard]] std::size_t in_flight() const noexcept { return queues_.active.size(); }
+    /// Requests that wait for a sequence.
+    [[nodiscard]] std::size_t waiting() const noexcept { return queues_.waiting.size(); }
+    /// Calls and seconds of all steps so far; tokens and nodes of all requests, also of those that have not ended.
+    [[nodiscard]] generation_metrics const& metrics() const noexcept { return metrics_; }
+    /// Who chooses the shapes.
+    [[nodiscard]] Shapes const& shapes() const noexcept { return shapes_; }
+
+private:
+    struct request {
+        request(std::int64_t of_ticket, std::span<token_id const> prompt, generation_options of,
+                token_callback callback, std::int32_t context_limit)
+            : ticket(of_ticket),
+              options(std::move(of)),
+              on_tokens(std::move(callback)),
+              text(prompt, options, on_tokens, context_limit) {}
+
+        std::int64_t ticket;
+        generation_options options;
+        token_callback on_tokens;
+        text_state text;
+        generation_metrics metrics{};
+        std::int32_t sequence = none;
+        std::int32_t number = none;           ///< by which the chooser knows it
+        index_t in_target = 0, in_draft = 0;  ///< tokens of the text in the caches
+        bool cancelled = false;
+    };
+    using queue = std::deque<std::unique_ptr<request>>;
+
+    struct both_models {
+        Target& target;
+        Draft& draft;
+    };
+
+    /// The rows of a model: the scored ones, one after another.
+    template <class Logit>
+    struct scored_rows {
+        std::vector<Logit> logits;
+        std::vector<std::int64_t> row_of;
+        std::int64_t count = 0;
+
+        /// Memory for the rows of a call, after those of the step's earlier calls.
+        std::span<Logit> of_call(step_inputs const& in, std::int32_t vocabulary) {
+            auto const first = static_cast<std::size_t>(in.first_row);
+            if (first == 0) count = 0;
+            row_of.resize(first + in.size(), 0);
+            std::int64_t const begin = count;
+            for (std::int64_t const k : in.scored) row_of[first + static_cast<std::size_t>(k)] = count++;
+            auto const v = static_cast<std::size_t>(vocabulary);
+            if (logits.size() < static_cast<std::size_t>(count) * v) logits.resize(static_cast<std::size_t>(count) * v);
+            return std::span(logits).subspan(static_cast<std::size_t>(begin) * v, in.scored.size() * v);
+        }
+        [[nodiscard]] rows_of_batch<Logit> view(std::int32_t vocabulary) const noexcept {
+            return {logits.data(), vocabulary, vocabulary, row_of.data()};
+        }
+    };
+
+    void admit() {
+        while (!queues_.waiting.empty() && !queues_.free.empty()) {
+            request& r = *queues_.waiting.front();
+            if (r.text.ended()) {  // no token is wanted
+                finish(queues_.waiting, 0, {});
+                continue;
+            }
+            r.sequence = queues_.free.back();
+            queues_.free.pop_back();
+            r.number = shapes_.start();
+            queues_.active.push_back(std::move(queues_.waiting.front()));
+            queues_.waiting.pop_front();
+        }
+    }
+
+    /// Moves a request to those that have ended.
+    void finish(queue& from, std::size_t k, std::string error) {
+        request& r = *from[k];
+        if (r.sequence != none) {
+            queues_.free.push_back(r.sequence);
+            shapes_.end(r.number);
+        }
+        finished_request done{r.ticket, {r.text.emitted(), r.text.reason(), std::move(r.metrics)}, std::move(error)};
+        if (r.cancelled || !done.error.empty()) done.result.reason = stop_reason::callback;
+        done.result.metrics.tokens = static_cast<std::int64_t>(done.result.tokens.size());
+        queues_.finished.push_back(std::move(done));
+        from.erase(from.begin() + static_cast<std::ptrdiff_t>(k));
+    }
+    void end_with(request* failed, std::string error) {
+        for (std::size_t k = 0; k < queues_.active.size(); ++k)
+            if (queues_.active[k].get() == failed) {
+                finish(queues_.active, k, std::move(error));
+                return;
+            }
+    }
+
+    /// At most as deep as there are tokens left to emit and positions for them.
+    [[nodiscard]] std::int32_t depth_limit(request const& r) const {
+        std::int32_t const length = r.text.length();
+        std::int32_t const positions = std::min(models_.target.context_limit(), models_.draft.context_limit()) - length;
+        return std::max(0, std::min(r.text.left() - 1, positions));
+    }
+
+    void run_step() {
+        detail::stopwatch const whole(metrics_.seconds);
+        collect();
+        draw();
+        verify();
+        advance();
+    }
+
+    /// The requests of the step in its order: first those that are decoded, then those whose prompt is read.
+    void collect() {
+        detail::stopwatch const time(metrics_.mask_seconds);
+        now_.order.clear();
+        now_.situations.clear();
+        now_.sequences.clear();
+        now_.pieces.clear();
+        std::int32_t prompt = options_.prompt_tokens;
+        for (auto const& r : queues_.active) {
+            std::int32_t const unread = r->text.length() - 1 - r->in_target;
+            if (unread <= prompt) {
+                prompt -= unread;
+                now_.order.push_back(r.get());
+                now_.situations.push_back({r->number, depth_limit(*r), r->text.length() - r->in_draft});
+            } else if (prompt > 0) {
+                now_.pieces.push_back({r.get(), r->in_target + prompt});
+                prompt = 0;
+            }
+        }
+        std::span<topology const> shapes;
+        if (!now_.situations.empty()) shapes = shapes_.choose(now_.situations);
+        now_.step.start();
+        for (std::size_t k = 0; k < now_.order.size(); ++k) {
+            request const& r = *now_.order[k];
+            now_.step.add({.text = r.text.text(),
+                           .shape = &shapes[k],
+                           .seed = r.options.seed,
+                           .id = r.options.request,
+                           .sampling = r.options.sampling,
+                           .draft_sampling = r.options.draft_sampling.value_or(r.options.sampling),
+                           .in_target = r.in_target,
+                           .in_draft = r.in_draft});
+        }
+        for (auto const& [r, end] : now_.pieces) {
+            now_.order.push_back(r);
+            now_.step.add_reading({.text = r->text.text().first(static_cast<std::size_t>(end)),
+                                   .in_target = r->in_target,
+                                   .in_draft = r->in_draft});
+        }
+        for (request const* r : now_.order) now_.sequences.push_back(r->sequence);
+    }
+
+    void draw() {
+        std::int32_t const vocabulary = models_.draft.vocabulary();
+        for (auto in = now_.step.next_level(); !in.empty(); in = now_.step.next_level()) {
+            {
+                detail::stopwatch const time(metrics_.draft_seconds);
+                models_.draft.forward(in, now_.sequences, now_.q.of_call(in, vocabulary));
+                ++metrics_.draft_calls;
+            }
+            detail::stopwatch const time(metrics_.sample_seconds);
+            now_.step.draw(threads_, now_.q.view(vocabulary));
+        }
+    }
+
+    void verify() {
+        std::int32_t const vocabulary = models_.target.vocabulary();
+        {
+            detail::stopwatch const time(metrics_.target_seconds);
+            auto const in = now_.step.target_inputs();
+            models_.target.forward(in, now_.sequences, now_.p.of_call(in, vocabulary));
+            ++metrics_.target_calls;
+        }
+        detail::stopwatch const time(metrics_.verify_seconds);
+        now_.step.verify(threads_, now_.p.view(vocabulary), now_.q.view(vocabulary));
+    }
+
+    /// Keeps the accepted entries and emits tokens; requests that end leave.
+    void advance() {
+        auto const kept_target = now_.step.kept_in_target();
+        auto const kept_draft = now_.step.kept_in_draft();
+        for (std::size_t k = 0; k < now_.order.size(); ++k) {
+            auto const b = static_cast<std::int32_t>(k);
+            request& r = *now_.order[k];
+            if (b < now_.step.decoded()) {
+                detail::stopwatch const time(metrics_.cache_seconds);
+                keep(models_.target, r.sequence, kept_target, b);
+                if (now_.step.in_draft(b) != r.in_draft) keep(models_.draft, r.sequence, kept_draft, b);
+                shapes_.learn(r.number, {now_.step.trees()(b), now_.step.accepted(b), {}});
+            }
+            r.in_target = now_.step.in_target(b);
+            r.in_draft = now_.step.in_draft(b);
+            if (b >= now_.step.decoded()) continue;
+            count(r, b);
+            auto const tokens = now_.step.tokens(b);
+            if (tokens.empty()) {
+                end_with(&r, "a row of a model is no distribution");
+                continue;
+            }
+            metrics_.tokens += r.text.emit(tokens);
+            if (r.text.ended()) end_with(&r, {});
+        }
+    }
+
+    template <class Model>
+    void keep(Model& model, std::int32_t sequence, kept_batch const& kept, std::int32_t b) {
+        auto const context = static_cast<std::int32_t>(kept.bases[b]);
+        now_.entries.assign(1, 0);
+        node_id const* const nodes = kept.nodes_of(b);
+        now_.entries.insert(now_.entries.end(), nodes, nodes + kept.counts[b]);
+        model.keep(sequence, context, now_.entries);
+    }
+
+    /// Counts the children tried and accepted along the accepted path.
+    void count(request& r, std::int32_t b) {
+        tree_view const tree = now_.step.trees()(b);
+        auto const path = now_.step.accepted(b);
+        std::int64_t drafted = 0;
+        for (node_id v = 1; v < tree.size(); ++v) drafted += is_absent(tree.tokens[v]) ? 0 : 1;
+        for (generation_metrics* const m : {&r.metrics, &metrics_}) {
+            m->drafted += drafted;
+            m->accepted += static_cast<std::int64_t>(path.size());
+            for (std::size_t d = 0; d <= path.size(); ++d) {
+                node_id const node = d == 0 ? 0 : path[d - 1];
+                node_range const children = verify::present_children<unchecked>(tree, node);
+                if (children.count == 0) continue;
+                m->tried(d, d < path.size());
+                m->tried_ranks(children.count, d < path.size() ? path[d] - children.first : none);
+            }
+        }
+        ++r.metrics.target_calls;
+    }
+    /// Trees of a batch have slots without a child.
+    struct unchecked {
+        static constexpr bool throws = false;
+    };
+
+    struct all_requests {
+        queue waiting, active;
+        std::vector<std::int32_t> free;  ///< sequences
+        std::vector<finished_request> finished;
+        std::int64_t next_ticket = 0;
+    };
+    struct one_step {
+        batch_step<Sampler, Verifier> step;
+        std::vector<request*> order;                            ///< of the step's requests
+        std::vector<std::pair<request*, std::int32_t>> pieces;  ///< of prompts: to which token they go
+        std::vector<batch_situation> situations;
+        std::vector<std::int32_t> sequences, entries;
+        scored_rows<logit_of<Target>> p;
+        scored_rows<logit_of<Draft>> q;
+    };
+
+    both_models models_;
+    Shapes shapes_;
+    host_threads const& threads_;
+    batching_options options_;
+    all_requests queues_;
+    one_step now_;
+    generation_metrics metrics_;
+};
+
+/// The loop of these models: `make_continuous_batching<Sampler, Verifier>(target, draft, threads, shapes, options)`.
+template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_language_model Draft,
+          shape_chooser Shapes = fixed_shapes>
+[[nodiscard]] auto make_continuous_batching(Target& target, Draft& draft, host_threads const& threads,
+                                            Shapes shapes = {}, batching_options const& options = {}) {
+    return continuous_batching<Sampler, Verifier, Target, Draft, Shapes>(target, draft, threads, std::move(shapes),
+                                                                         options);
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,376 @@
+// A step of a batch against the loop of one request: the same texts, with caches that notice a wrong entry, mask or
+// position.
+#include "multidraft/batch/batch_step.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "multidraft/base/error.hpp"
+#include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/step_inputs.hpp"
+#include "multidraft/decode/speculative.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/rows/token_mask.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/traversal.hpp"
+#include "support/table_model.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+namespace {
+
+constexpr index_t vocabulary = 60;
+constexpr std::int64_t entries_of_a_request = 256;
+
+testing::conditional const target_law = testing::random_conditional(vocabulary, 3);
+testing::conditional const draft_law = testing::random_conditional(vocabulary, 4, 1);
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// A model that reads a step: its caches hold the tokens, so that a wrong entry or mask gives a wrong row or throws.
+struct cached_model {
+    testing::conditional law;
+    std::vector<token_id> cache;
+    std::vector<float> rows;
+
+    explicit cached_model(testing::conditional of, std::size_t slots)
+        : law(std::move(of)), cache(slots * at(entries_of_a_request), -7) {}
+
+    void forward(step_inputs const& in, std::vector<std::size_t> const& slot) {
+        std::int64_t const words = in.mask_words();
+        std::vector<std::uint64_t> mask(in.size() * at(words));
+        in.write_mask(mask);
+        rows.resize((at(in.first_row) + in.size()) * at(vocabulary), std::nanf(""));
+        for (std::size_t k = 0; k < in.size(); ++k)
+            cache[slot[at(in.requests[k])] * at(entries_of_a_request) + at(in.entries[k])] = in.tokens[k];
+        std::size_t scored = 0;
+        for (std::size_t k = 0; k < in.size(); ++k) {
+            token_id const* const mine = cache.data() + slot[at(in.requests[k])] * at(entries_of_a_request);
+            index_t const first = in.first_entries[at(in.requests[k])];
+            std::vector<token_id> seen(mine, mine + first);
+            for (std::int64_t j = 0; j < 64 * words; ++j)
+                if ((mask[k * at(words) + at(j / 64)] >> (j % 64) & 1U) != 0) seen.push_back(mine[first + j]);
+            ASSERT_EQ(in.positions[k] + 1, static_cast<std::int32_t>(seen.size()));
+            ASSERT_EQ(seen.back(), in.tokens[k]);
+            if (scored == in.scored.size() || in.scored[scored] != static_cast<std::int64_t>(k)) continue;
+            ++scored;
+            auto const p = law(seen);
+            for (std::size_t x = 0; x < p.size(); ++x)
+                rows[(at(in.first_row) + k) * at(vocabulary) + x] = static_cast<float>(std::log(p[x]));
+        }
+        ASSERT_EQ(scored, in.scored.size());
+    }
+    [[nodiscard]] rows_of_batch<float> view() const { return {rows.data(), vocabulary, vocabulary}; }
+    [[nodiscard]] contiguous_cache entries() {
+        contiguous_cache result;
+        result.data = cache.data();
+        result.request_stride = entries_of_a_request * static_cast<std::int64_t>(sizeof(token_id));
+        result.entry_stride = result.entry_bytes = sizeof(token_id);
+        return result;
+    }
+};
+
+struct request {
+    std::vector<token_id> text;
+    topology shape;
+    std::uint64_t seed = 0;
+    sampling_params sampling{};
+    std::optional<sampling_params> draft_sampling{};
+    index_t in_target = 0;
+    index_t in_draft = 0;
+};
+
+/// Runs steps until every text is `length` tokens longer. Request b has cache b.
+template <class Step>
+void run(Step& step, host_threads const& pool, std::vector<request*> const& requests, std::size_t length) {
+    cached_model target(target_law, requests.size());
+    cached_model draft(draft_law, requests.size());
+    std::vector<std::size_t> slot;
+    std::vector<std::size_t> wanted;
+    for (std::size_t b = 0; b < requests.size(); ++b) {
+        slot.push_back(b);
+        wanted.push_back(requests[b]->text.size() + length);
+    }
+    for (bool going = true; going;) {
+        step.start();
+        for (auto* r : requests)
+            step.add({.text = r->text,
+                      .shape = &r->shape,
+                      .seed = r->seed,
+                      .sampling = r->sampling,
+                      .draft_sampling = r->draft_sampling.value_or(r->sampling),
+                      .in_target = r->in_target,
+                      .in_draft = r->in_draft});
+        for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
+            draft.forward(in, slot);
+            step.draw(pool, draft.view());
+        }
+        target.forward(step.target_inputs(), slot);
+        step.verify(pool, target.view(), draft.view());
+        compact_caches(pool, target.entries(), step.kept_in_target());
+        compact_caches(pool, draft.entries(), step.kept_in_draft());
+        going = false;
+        for (std::size_t b = 0; b < requests.size(); ++b) {
+            auto& r = *requests[b];
+            auto const index = static_cast<std::int32_t>(b);
+            auto const more = step.tokens(index);
+            ASSERT_FALSE(more.empty());
+            r.text.insert(r.text.end(), more.begin(), more.end());
+            r.in_target = step.in_target(index);
+            r.in_draft = step.in_draft(index);
+            ASSERT_EQ(r.in_target, static_cast<index_t>(r.text.size()) - 1);
+            ASSERT_LE(r.in_draft, r.in_target);
+            going = going || r.text.size() < wanted[b];
+        }
+    }
+}
+
+template <class Sampler, class Verifier>
+std::vector<token_id> text_of_loop(request const& r, std::size_t length) {
+    testing::table_model<float> target(vocabulary, target_law);
+    testing::table_model<float> draft(vocabulary, draft_law);
+    generation_options options;
+    options.max_tokens = static_cast<std::int32_t>(length) + 30;  // the loop draws less deep before the last token
+    options.sampling = r.sampling;
+    options.draft_sampling = r.draft_sampling;
+    options.seed = r.seed;
+    auto const made = make_speculative<Sampler, Verifier>(target, draft, r.shape)(r.text, options);
+    return {made.tokens.begin(), made.tokens.begin() + static_cast<std::ptrdiff_t>(length)};
+}
+
+std::vector<request> some_requests() {
+    return {{{1, 2, 3}, branching({2, 2, 1}), 11, {}},
+            {{5}, chain(3), 12, {.temperature = 0.7F}},
+            {{9, 8, 7, 6, 5, 4}, fork(3, 2), 13, {.top_k = 20}},
+            {{2, 2}, branching({3}), 14, {.temperature = 1.2F}, sampling_params{.top_k = 2}},
+            {{30, 31}, branching({2, 1, 1, 1}), 15, {.top_p = 0.8F}}};
+}
+
+/// The texts of requests in one batch are those of the loop over one request.
+template <class Sampler, class Verifier>
+void expect_the_loops_texts() {
+    constexpr std::size_t length = 40;
+    for (int const threads : {1, 3}) {
+        auto requests = some_requests();
+        std::vector<request*> all;
+        for (auto& r : requests) all.push_back(&r);
+        batch_step<Sampler, Verifier> step;
+        run(step, host_threads(threads), all, length);
+        auto const alone = some_requests();
+        for (std::size_t b = 0; b < alone.size(); ++b) {
+            std::vector<token_id> const made(
+                requests[b].text.begin() + static_cast<std::ptrdiff_t>(alone[b].text.size()),
+                requests[b].text.begin() + static_cast<std::ptrdiff_t>(alone[b].text.size() + length));
+            EXPECT_EQ(made, (text_of_loop<Sampler, Verifier>(alone[b], length))) << "request " << b;
+        }
+    }
+}
+
+TEST(batch_step, texts_are_those_of_the_loop_of_one_request) {
+    expect_the_loops_texts<draft::sequential, verify::recursive_rejection<law::sequential>>();
+}
+TEST(batch_step, so_are_those_of_verifiers_that_need_scratch_and_certain_children) {
+    expect_the_loops_texts<draft::stratified, verify::nested_ranked_block<law::stratified>>();
+}
+TEST(batch_step, so_are_those_of_verifiers_that_read_no_draft) {
+    expect_the_loops_texts<draft::sequential, verify::naive<law::sequential>>();
+}
+
+TEST(batch_step, requests_come_and_go) {
+    using step_type = batch_step<draft::sequential, verify::recursive_rejection<law::sequential>>;
+    auto alone = some_requests();
+    for (auto& r : alone) {
+        step_type step;
+        run(step, host_threads(1), {&r}, 30);
+    }
+    auto requests = some_requests();
+    step_type step;
+    run(step, host_threads(2), {&requests[0], &requests[3]}, 10);
+    for (auto* r : {&requests[0], &requests[3]}) r->in_target = r->in_draft = 0;  // the caches of `run` end with it
+    run(step, host_threads(2), {&requests[2], &requests[0], &requests[1], &requests[3]}, 10);
+    for (std::size_t b = 0; b < 4; ++b) {
+        std::size_t const both = std::min(requests[b].text.size(), alone[b].text.size());
+        EXPECT_TRUE(std::equal(requests[b].text.begin(), requests[b].text.begin() + static_cast<std::ptrdiff_t>(both),
+                               alone[b].text.begin()))
+            << b;
+    }
+}
+
+TEST(batch_step, requests_without_a_shape_get_a_token_each) {
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    cached_model target(target_law, 1);
+    request r{{4, 5}, topology{}, 21};
+    std::vector<token_id> made;
+    for (int k = 0; k < 10; ++k) {
+        step.start();
+        step.add({.text = r.text, .seed = r.seed, .in_target = r.in_target});
+        target.forward(step.target_inputs(), {0});
+        step.verify(host_threads(1), target.view(), target.view());
+        ASSERT_EQ(step.tokens(0).size(), 1U);
+        made.push_back(step.tokens(0)[0]);
+        r.text.push_back(made.back());
+        r.in_target = step.in_target(0);
+        EXPECT_EQ(step.in_draft(0), 0);
+    }
+    EXPECT_EQ(made, (text_of_loop<draft::sequential, verify::naive<law::sequential>>({{4, 5}, topology{}, 21}, 10)));
+}
+
+TEST(batch_step, rows_may_be_anywhere) {
+    using step_type = batch_step<draft::stratified, verify::nested_ranked_block<law::stratified>>;
+    auto requests = some_requests();
+    step_type step;
+    cached_model target(target_law, requests.size());
+    cached_model draft(draft_law, requests.size());
+    auto const tokens = [&](bool apart) {
+        std::vector<std::vector<token_id>> result;
+        std::vector<std::int64_t> places;
+        std::vector<float> rows[2];
+        // Only scored rows, from the last place of an array downwards.
+        auto const moved = [&](step_inputs const& in, cached_model const& of, std::vector<float>& to) {
+            if (!apart) return of.view();
+            constexpr std::int64_t size = 400;
+            to.resize(at(size) * at(vocabulary));
+            places.resize(at(size));
+            for (std::int64_t const k : in.scored) {
+                std::int64_t const row = in.first_row + k;
+                places[at(row)] = size - 1 - row;
+                std::copy_n(of.rows.begin() + row * vocabulary, vocabulary, to.begin() + places[at(row)] * vocabulary);
+            }
+            return rows_of_batch<float>(to.data(), vocabulary, vocabulary, places.data());
+        };
+        std::vector<std::size_t> const slot{0, 1, 2, 3, 4};
+        step.start();
+        for (auto& r : requests) step.add({.text = r.text, .shape = &r.shape, .seed = r.seed, .sampling = r.sampling});
+        rows_of_batch<float> q;
+        for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
+            draft.forward(in, slot);
+            q = moved(in, draft, rows[0]);
+            step.draw(host_threads(1), q);
+        }
+        auto const drafted = places;
+        if (apart) q.row_of = drafted.data();
+        auto const in = step.target_inputs();
+        target.forward(in, slot);
+        step.verify(host_threads(1), moved(in, target, rows[1]), q);
+        for (std::int32_t b = 0; b < step.requests(); ++b)
+            result.emplace_back(step.tokens(b).begin(), step.tokens(b).end());
+        return result;
+    };
+    EXPECT_EQ(tokens(true), tokens(false));
+}
+
+TEST(batch_step, masks_are_numbered_as_the_rows) {
+    using step_type = batch_step<draft::sequential, verify::traversal<law::sequential>>;
+    topology const shape = branching({2, 2});
+    std::vector<token_id> const texts[] = {{1, 2}, {3}};
+    // Even tokens only for the second request; the first has no grammar.
+    std::vector<std::uint32_t> const even{0x55555555U, 0x05555555U};
+    step_type step;
+    cached_model target(target_law, 2);
+    cached_model draft(draft_law, 2);
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+        std::vector<std::int64_t> mask_of;
+        auto const masks = [&](step_inputs const& in) {
+            mask_of.resize(at(in.first_row) + in.size());
+            for (std::size_t k = 0; k < in.size(); ++k) mask_of[at(in.first_row) + k] = in.requests[k] == 1 ? 0 : -1;
+            batch_adjustments result;
+            result.allowed = {even.data(), 1, 2};
+            result.allowed_of = mask_of.data();
+            return result;
+        };
+        step.start();
+        for (auto const& text : texts) step.add({.text = text, .shape = &shape, .seed = seed});
+        for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
+            draft.forward(in, {0, 1});
+            step.draw(host_threads(1), draft.view(), masks(in));
+        }
+        auto const of_draft = mask_of;
+        auto const in = step.target_inputs();
+        target.forward(in, {0, 1});
+        auto adjusted = masks(in);
+        auto drafted = adjusted;
+        drafted.allowed_of = of_draft.data();
+        step.verify(host_threads(1), target.view(), adjusted, draft.view(), drafted);
+        ASSERT_FALSE(step.tokens(0).empty());
+        ASSERT_FALSE(step.tokens(1).empty());
+        for (token_id const x : step.tokens(1)) EXPECT_EQ(x % 2, 0);
+    }
+}
+
+TEST(batch_step, a_row_that_is_no_distribution_ends_its_request_alone) {
+    auto requests = some_requests();
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    cached_model target(target_law, requests.size());
+    cached_model draft(draft_law, requests.size());
+    std::vector<std::size_t> const slot{0, 1, 2, 3, 4};
+    step.start();
+    for (auto& r : requests) step.add({.text = r.text, .shape = &r.shape, .seed = r.seed});
+    for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
+        draft.forward(in, slot);
+        step.draw(host_threads(1), draft.view());
+    }
+    auto const in = step.target_inputs();
+    target.forward(in, slot);
+    for (std::size_t k = 0; k < in.size(); ++k)
+        if (in.requests[k] == 2)
+            std::fill_n(target.rows.begin() + static_cast<std::ptrdiff_t>(k) * vocabulary, vocabulary, std::nanf(""));
+    step.verify(host_threads(2), target.view(), draft.view());
+    EXPECT_EQ(undecided(step.verdicts(), step.requests()), 1);
+    for (std::int32_t b = 0; b < 5; ++b) EXPECT_EQ(step.tokens(b).empty(), b == 2);
+}
+
+template <class Call>
+std::string refusal(Call const& call) {
+    try {
+        call();
+    } catch (invalid_input const& e) {
+        return e.what();
+    }
+    return "nothing was thrown";
+}
+
+TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    std::vector<token_id> const text{1, 2, 3};
+    topology const shape = chain(2);
+    std::vector<float> row(at(vocabulary) * 8, 0.0F);
+    rows_of_batch<float> const rows(row.data(), vocabulary, vocabulary);
+    host_threads const pool(1);
+    step.start();
+    EXPECT_EQ(refusal([&] { step.add({}); }), "text.size = 0: the last token of a text is the root");
+    EXPECT_EQ(refusal([&] { step.add({.text = text, .in_target = 3}); }),
+              "in_target = 3: a cache holds some of the tokens before the last of 3");
+    EXPECT_EQ(refusal([&] { step.add({.text = text, .in_draft = -1}); }),
+              "in_draft = -1: a cache holds some of the tokens before the last of 3");
+    EXPECT_EQ(step.requests(), 0);
+    EXPECT_EQ(step.add({.text = text, .shape = &shape, .seed = 5}), 0);
+    EXPECT_EQ(refusal([&] { step.add({.text = text, .seed = 5}); }),
+              "id = 0: request 0 has this seed, id and length of text, and would have the same draws");
+    EXPECT_EQ(step.add({.text = text, .shape = &shape, .seed = 5, .id = 1}), 1);
+    EXPECT_NE(refusal([&] { step.draw(pool, rows); }).find("draw = out of turn"), std::string::npos);
+    EXPECT_NE(refusal([&] { static_cast<void>(step.target_inputs()); }).find("until `next_level`"), std::string::npos);
+    EXPECT_NE(refusal([&] { static_cast<void>(step.tokens(0)); }).find("verified first"), std::string::npos);
+    auto const in = step.next_level();
+    EXPECT_EQ(in.size(), 6U);
+    EXPECT_EQ(in.scored.size(), 2U);
+    std::vector<std::uint64_t> words(5);
+    EXPECT_EQ(refusal([&] { in.write_mask(words); }), "words.size = 5: the mask has 6 words");
+    EXPECT_NE(refusal([&] { static_cast<void>(step.next_level()); }).find("out of turn"), std::string::npos);
+    EXPECT_NE(refusal([&] { step.add({.text = text, .seed = 6}); }).find("add = out of turn"), std::string::npos);
+    // A refused call changes nothing, and may be made again.
+    EXPECT_EQ(refusal([&] { step.draw(pool, rows_of_batch<float>(nullptr, 0, vocabulary)); }),
+              "draft.data = null: this array is read or written");
+    step.draw(pool, rows);
+}
+
+}  // namespace
+}  // namespace MULTIDRAFT_NAMESPACE

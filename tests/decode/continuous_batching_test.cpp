@@ -1,0 +1,344 @@
+// Requests that come and go against the loop of one request: the same texts, whoever the neighbours are.
+#include "multidraft/decode/continuous_batching.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "multidraft/base/error.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/control/batch_controller.hpp"
+#include "multidraft/decode/speculative.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "support/batched_table_model.hpp"
+#include "support/table_model.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+namespace {
+
+using model = testing::batched_table_model<float>;
+using sampler_type = draft::stratified;
+using verifier_type = verify::nested_ranked_block<law::stratified>;
+
+constexpr std::int32_t vocabulary = 20;
+
+testing::conditional target_law() { return testing::random_conditional(vocabulary, 31); }
+testing::conditional draft_law() { return testing::random_conditional(vocabulary, 32, 1); }
+
+struct asked {
+    std::vector<token_id> prompt;
+    generation_options options;
+};
+
+/// Prompts of 1 to 30 tokens, up to 25 tokens wanted, all kinds of parameters.
+std::vector<asked> random_requests(std::size_t count, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    auto const below = [&](std::uint64_t n) { return static_cast<std::int32_t>(random() % n); };
+    std::vector<asked> result(count);
+    for (std::size_t k = 0; k < count; ++k) {
+        asked& a = result[k];
+        a.prompt.resize(static_cast<std::size_t>(1 + below(30)));
+        for (auto& x : a.prompt) x = below(vocabulary);
+        a.options.max_tokens = below(26);
+        a.options.sampling.temperature = static_cast<float>(below(4)) * 0.4F;
+        a.options.sampling.top_k = below(3) == 0 ? 5 : 0;
+        if (below(4) == 0) a.options.draft_sampling = sampling_params{.top_k = 2};
+        if (below(3) == 0) a.options.stop_tokens = {below(vocabulary)};
+        a.options.seed = 7;
+        a.options.request = static_cast<std::uint32_t>(k);
+    }
+    return result;
+}
+
+/// The loop of one request; where the draft's support ends early, which gives the nodes other numbers, one sequence.
+generation alone(asked const& a, topology const& shape, std::int32_t context_limit = 1 << 20) {
+    auto const& w = a.options.draft_sampling.value_or(a.options.sampling);
+    if (w.top_k == 0 && w.temperature > 0) {
+        testing::table_model<float> target(vocabulary, target_law(), context_limit);
+        testing::table_model<float> draft(vocabulary, draft_law(), context_limit);
+        return make_speculative<sampler_type, verifier_type>(target, draft, shape)(a.prompt, a.options);
+    }
+    model target(vocabulary, target_law(), 1, context_limit);
+    model draft(vocabulary, draft_law(), 1, context_limit);
+    host_threads const threads(1);
+    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(shape));
+    loop.submit(a.prompt, a.options);
+    while (loop.step()) {
+    }
+    return loop.take_finished().at(0).result;
+}
+
+void expect_as_alone(finished_request const& f, asked const& a, topology const& shape) {
+    auto const one = alone(a, shape);
+    EXPECT_EQ(f.error, "");
+    EXPECT_EQ(f.result.tokens, one.tokens) << "request " << f.ticket;
+    EXPECT_EQ(f.result.reason, one.reason) << "request " << f.ticket;
+    EXPECT_EQ(f.result.metrics.accepted, one.metrics.accepted);
+    EXPECT_EQ(f.result.metrics.drafted, one.metrics.drafted);
+    EXPECT_EQ(f.result.metrics.target_calls, one.metrics.target_calls);
+    EXPECT_EQ(f.result.metrics.tried_at_depth, one.metrics.tried_at_depth);
+    EXPECT_EQ(f.result.metrics.accepted_at_rank, one.metrics.accepted_at_rank);
+}
+
+TEST(continuous_batching, texts_are_those_of_each_request_alone) {
+    auto const requests = random_requests(60, 1);
+    for (topology const& shape : {branching({3, 1, 1}), branching({2, 2}), topology()}) {
+        for (std::int32_t const sequences : {1, 4, 60}) {
+            model target(vocabulary, target_law(), sequences);
+            model draft(vocabulary, draft_law(), sequences);
+            host_threads const threads(2);
+            // Prompts are read five tokens at a time.
+            auto loop =
+                make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(shape), {5});
+            for (auto const& a : requests) loop.submit(a.prompt, a.options);
+            std::size_t most = 0;
+            std::vector<finished_request> done;
+            for (bool more = true; more;) {
+                more = loop.step();
+                most = std::max(most, loop.in_flight());
+                for (auto& f : loop.take_finished()) done.push_back(std::move(f));
+            }
+            ASSERT_EQ(done.size(), requests.size());
+            EXPECT_LE(most, static_cast<std::size_t>(sequences));
+            for (auto const& f : done) expect_as_alone(f, requests[static_cast<std::size_t>(f.ticket)], shape);
+            EXPECT_EQ(loop.waiting(), 0U);
+        }
+    }
+}
+
+TEST(continuous_batching, prompts_are_read_in_pieces_beside_what_is_decoded) {
+    model target(vocabulary, target_law(), 2);
+    model draft(vocabulary, draft_law(), 2);
+    host_threads const threads(1);
+    auto loop =
+        make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(2)), {8});
+    asked first{{1, 2}, {}};
+    first.options.max_tokens = 60;
+    asked second{std::vector<token_id>(100, 3), {}};
+    second.options.max_tokens = 5;
+    second.options.request = 1;
+    loop.submit(first.prompt, first.options);
+    loop.step();
+    loop.submit(second.prompt, second.options);
+    for (int k = 0; k < 11; ++k) {
+        std::size_t const before = target.rows_read;
+        loop.step();
+        EXPECT_LE(target.rows_read - before, 3U + 1 + 8);  // a tree, and a piece of the prompt
+    }
+    while (loop.step()) {
+    }
+    for (auto const& f : loop.take_finished()) expect_as_alone(f, f.ticket == 0 ? first : second, chain(2));
+}
+
+TEST(continuous_batching, thousands_come_go_and_are_cancelled) {
+    std::size_t const count = 3000;
+    auto const requests = random_requests(count, 5);
+    topology const shape = branching({2, 1});
+    model target(vocabulary, target_law(), 32);
+    model draft(vocabulary, draft_law(), 32);
+    host_threads const threads(2);
+    auto loop =
+        make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(shape), {16});
+    std::mt19937_64 random(9);
+    std::map<std::int64_t, bool> cancelled;
+    std::vector<finished_request> done;
+    std::size_t submitted = 0;
+    for (bool more = true; more || submitted < count;) {
+        for (auto n = random() % 12; n > 0 && submitted < count; --n, ++submitted)
+            loop.submit(requests[submitted].prompt, requests[submitted].options);
+        if (random() % 3 == 0) {
+            auto const ticket = static_cast<std::int64_t>(random() % submitted);
+            if (loop.cancel(ticket)) cancelled[ticket] = true;
+        }
+        more = loop.step();
+        for (auto& f : loop.take_finished()) done.push_back(std::move(f));
+    }
+    ASSERT_EQ(done.size(), count);
+    EXPECT_GT(cancelled.size(), 20U);
+    std::vector<char> seen(count, 0);
+    for (auto const& f : done) {
+        auto const k = static_cast<std::size_t>(f.ticket);
+        ASSERT_EQ(seen[k]++, 0);
+        if (cancelled.contains(f.ticket)) {
+            EXPECT_EQ(f.result.reason, stop_reason::callback);
+            auto const whole = alone(requests[k], shape).tokens;
+            ASSERT_LE(f.result.tokens.size(), whole.size());
+            EXPECT_TRUE(std::equal(f.result.tokens.begin(), f.result.tokens.end(), whole.begin()));
+        } else if (k % 4 == 0) {
+            expect_as_alone(f, requests[k], shape);
+        }
+    }
+    EXPECT_FALSE(loop.cancel(0));
+    EXPECT_FALSE(loop.cancel(static_cast<std::int64_t>(count)));
+}
+
+TEST(continuous_batching, a_callback_gets_the_tokens_and_may_end_its_request) {
+    model target(vocabulary, target_law(), 2);
+    model draft(vocabulary, draft_law(), 2);
+    host_threads const threads(1);
+    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(3)));
+    std::vector<token_id> got;
+    asked a{{4}, {}};
+    a.options.max_tokens = 40;
+    loop.submit(a.prompt, a.options, [&](std::span<token_id const> more) {
+        got.insert(got.end(), more.begin(), more.end());
+        return got.size() < 10;
+    });
+    while (loop.step()) {
+    }
+    auto const done = loop.take_finished();
+    ASSERT_EQ(done.size(), 1U);
+    EXPECT_EQ(done[0].result.reason, stop_reason::callback);
+    EXPECT_EQ(done[0].result.tokens, got);
+    EXPECT_GE(got.size(), 10U);
+    EXPECT_LT(got.size(), 14U);
+}
+
+TEST(continuous_batching, a_request_that_the_model_cannot_go_on_with_ends_alone) {
+    auto requests = random_requests(20, 3);
+    for (auto& a : requests) {
+        std::replace(a.prompt.begin(), a.prompt.end(), 13, 12);
+        a.options.sampling = {.temperature = 0.0F};  // token 13 is not drafted outside of the loops' own texts
+        a.options.draft_sampling.reset();
+        a.options.max_tokens = 20;
+        a.options.stop_tokens.clear();
+    }
+    requests[4].prompt.push_back(13);
+    model target(vocabulary, target_law(), 6);
+    model draft(vocabulary, draft_law(), 6);
+    target.fails = [](token_id x) { return x == 13; };
+    host_threads const threads(1);
+    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(2)));
+    for (auto const& a : requests) loop.submit(a.prompt, a.options);
+    while (loop.step()) {
+    }
+    auto const done = loop.take_finished();
+    ASSERT_EQ(done.size(), requests.size());
+    int failed = 0;
+    for (auto const& f : done) {
+        auto const whole = alone(requests[static_cast<std::size_t>(f.ticket)], chain(2)).tokens;
+        if (f.ticket == 4) {
+            EXPECT_TRUE(f.result.tokens.empty());
+        }
+        if (f.error.empty()) {
+            EXPECT_EQ(f.result.tokens, whole) << f.ticket;
+        } else {
+            ++failed;
+            EXPECT_EQ(f.error, "the model cannot read this token");
+            ASSERT_LE(f.result.tokens.size(), whole.size());
+            EXPECT_TRUE(std::equal(f.result.tokens.begin(), f.result.tokens.end(), whole.begin()));
+        }
+    }
+    EXPECT_GE(failed, 1);
+    EXPECT_LT(failed, 20);
+}
+
+TEST(continuous_batching, so_does_a_request_whose_rows_are_no_distributions) {
+    auto const broken = [](std::span<token_id const> text) {
+        if (text.size() > 6 && text[0] == 1) return std::vector<double>(vocabulary, std::nan(""));
+        return target_law()(text);
+    };
+    model target(vocabulary, broken, 3);
+    model draft(vocabulary, draft_law(), 3);
+    host_threads const threads(1);
+    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(2)));
+    std::vector<asked> requests(3);
+    for (std::size_t k = 0; k < 3; ++k) {
+        requests[k].prompt = {static_cast<token_id>(k), 5};
+        requests[k].options.max_tokens = 20;
+        requests[k].options.request = static_cast<std::uint32_t>(k);
+        loop.submit(requests[k].prompt, requests[k].options);
+    }
+    while (loop.step()) {
+    }
+    for (auto const& f : loop.take_finished()) {
+        if (f.ticket == 1)
+            EXPECT_EQ(f.error, "a row of a model is no distribution");
+        else
+            expect_as_alone(f, requests[static_cast<std::size_t>(f.ticket)], chain(2));
+    }
+}
+
+TEST(continuous_batching, a_controller_shares_one_budget) {
+    step_times const times{analysis::call_cost({{1, 1.0}, {8, 1.1}, {64, 4.0}}),
+                           analysis::call_cost({{1, 0.05}, {64, 0.1}}),
+                           {{0.001, 0.001}}};
+    auto const requests = random_requests(40, 8);
+    model target(vocabulary, target_law(), 8);
+    model draft(vocabulary, draft_law(), 8);
+    host_threads const threads(1);
+    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, batch_controller(times));
+    for (auto const& a : requests) loop.submit(a.prompt, a.options);
+    while (loop.step()) {
+    }
+    auto const done = loop.take_finished();
+    ASSERT_EQ(done.size(), requests.size());
+    for (auto const& f : done) {
+        EXPECT_EQ(f.error, "");
+        auto const& a = requests[static_cast<std::size_t>(f.ticket)];
+        if (f.result.reason == stop_reason::max_tokens) {
+            EXPECT_EQ(static_cast<std::int32_t>(f.result.tokens.size()), a.options.max_tokens);
+        }
+    }
+    EXPECT_GT(loop.metrics().drafted, 0);
+    EXPECT_GT(loop.metrics().accepted, 0);
+}
+
+TEST(continuous_batching, texts_end_with_the_context) {
+    model target(vocabulary, target_law(), 2, 16);
+    model draft(vocabulary, draft_law(), 2, 16);
+    host_threads const threads(1);
+    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(3)));
+    asked a{{1, 2, 3}, {}};
+    a.options.max_tokens = 100;
+    loop.submit(a.prompt, a.options);
+    while (loop.step()) {
+    }
+    auto const done = loop.take_finished();
+    auto const one = alone(a, chain(3), 16);
+    EXPECT_EQ(done.at(0).result.tokens, one.tokens);
+    EXPECT_EQ(done.at(0).result.reason, stop_reason::context_limit);
+}
+
+template <class Call>
+std::string refusal(Call const& call) {
+    try {
+        call();
+    } catch (invalid_input const& e) {
+        return e.what();
+    }
+    return "nothing was thrown";
+}
+
+TEST(continuous_batching, refusals) {
+    host_threads const threads(1);
+    model target(vocabulary, target_law(), 2);
+    model other(vocabulary + 1, testing::random_conditional(vocabulary + 1, 1), 2);
+    model fewer(vocabulary, draft_law(), 1);
+    model empty(vocabulary, draft_law(), 0);
+    auto const make = [&](model& t, model& d, batching_options const& o = {}) {
+        static_cast<void>(make_continuous_batching<sampler_type, verifier_type>(t, d, threads, fixed_shapes(), o));
+    };
+    EXPECT_EQ(refusal([&] { make(target, other); }), "draft.vocabulary = 21: the target has 20 tokens");
+    EXPECT_EQ(refusal([&] { make(target, fewer); }),
+              "draft.sequences = 1: the target has 2, and both are used for a request");
+    EXPECT_EQ(refusal([&] { make(empty, empty); }), "target.sequences = 0: there is 1 sequence or more");
+    EXPECT_EQ(refusal([&] { make(target, target, {0}); }),
+              "prompt_tokens = 0: a step reads 1 token of a prompt or more");
+    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, target, threads);
+    EXPECT_NE(refusal([&] { loop.submit({}, {}); }).find("prompt.size = 0"), std::string::npos);
+    EXPECT_FALSE(loop.step());
+}
+
+}  // namespace
+}  // namespace MULTIDRAFT_NAMESPACE
