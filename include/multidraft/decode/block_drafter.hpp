@@ -26,6 +26,7 @@
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/indexed_rows.hpp"
 #include "multidraft/tree/mask_view.hpp"
+#include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -66,8 +67,7 @@ public:
     }
     [[nodiscard]] std::int32_t feature_size() const requires observes_features<Model> { return model_->feature_size(); }
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
-        return std::min({shape_.depth(), static_cast<std::int32_t>(model_->block_size()),
-                         static_cast<std::int32_t>(model_->context_limit()) - length + 1});
+        return std::min(shape_.depth(), room(length));
     }
 
     template <draw_source Source>
@@ -104,6 +104,19 @@ public:
     [[nodiscard]] mask_view mask() const noexcept { return mask_; }
     [[nodiscard]] auto rows() const { return indexed_rows(rows_.all(), row_of_node_); }
     void keep(std::int32_t, std::span<node_id const>) noexcept {}
+
+protected:
+    /// Sets the shape of the following steps' trees.
+    void use(topology const& shape) requires std::is_same_v<Shape, fixed_shape> {
+        if (!(shape_.shape() == shape)) shape_ = shape;
+    }
+    /// The deepest tree below a text of that many tokens, whatever its shape.
+    [[nodiscard]] std::int32_t room(std::int32_t length) const noexcept {
+        return std::min(static_cast<std::int32_t>(model_->block_size()),
+                        static_cast<std::int32_t>(model_->context_limit()) - length + 1);
+    }
+    /// Tokens of a text that a call reads besides its block: none that can be told from here.
+    [[nodiscard]] static std::int32_t unread(std::span<token_id const>) noexcept { return 1; }
 
 private:
     [[nodiscard]] token_id token_of(node_id v) const { return tree_.tokens()[static_cast<std::size_t>(v)]; }

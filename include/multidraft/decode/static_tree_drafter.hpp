@@ -45,7 +45,7 @@ public:
     [[nodiscard]] std::int32_t feature_size() const requires observes_features<Draft> { return draft_.feature_size(); }
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
-        return std::min(shape_.max_depth(), draft_.depth_limit(length));
+        return std::min(shape_.max_depth(), room(length));
     }
 
     template <group G, draw_source Source>
@@ -72,7 +72,12 @@ protected:
     void use(topology const& shape) {
         if (!(shape_ == shape)) shape_ = shape;
     }
-    [[nodiscard]] Draft& model() const noexcept { return draft_.model(); }  ///< the draft model
+    /// The deepest tree below a text of that many tokens, whatever its shape.
+    [[nodiscard]] std::int32_t room(std::int32_t length) const noexcept { return draft_.depth_limit(length); }
+    /// Tokens of a text that the model has not read.
+    [[nodiscard]] std::int32_t unread(std::span<token_id const> text) const {
+        return static_cast<std::int32_t>(text.size()) - static_cast<std::int32_t>(draft_.model().length());
+    }
 
 private:
     draft_model<Draft> draft_;
