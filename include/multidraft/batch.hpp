@@ -20,6 +20,7 @@
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/linked_trees.hpp"
+#include "multidraft/batch/low_rank_batch.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/batch/positions.hpp"
 #include "multidraft/batch/predict.hpp"

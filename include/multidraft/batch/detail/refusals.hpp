@@ -13,6 +13,7 @@
 #include "multidraft/base/float16.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/low_rank_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
@@ -59,6 +60,11 @@ void refuse_bad_extents(Rows const& rows, char const* name) {
         refuse_bad_extents(rows.rows, member_name(name, ".rows").c_str());
     }
     if constexpr (has_states<Rows>) refuse_null(rows.states, member_name(name, ".states").c_str());
+    if constexpr (has_token_term<Rows>) {
+        refuse_null(rows.tokens, member_name(name, ".tokens").c_str());
+        refuse_null(rows.term.of_token, member_name(name, ".term.of_token").c_str());
+        refuse_null(rows.term.of_entry, member_name(name, ".term.of_entry").c_str());
+    }
     if constexpr (has_adjustments<Rows>) {
         token_masks const& allowed = rows.adjustments.allowed;
         if (!allowed.empty() && allowed.tokens() < rows.vocabulary)
@@ -144,9 +150,11 @@ void refuse_bad_level(level_batch const& level, Rows const& rows, request_batch 
     refuse_null(level.requests, "level.requests");
     refuse_null(level.nodes, "level.nodes");
     refuse_null(out.tokens, "out.tokens");
-    if constexpr (has_adjustments<Rows>)
+    if constexpr (changed_when_read<Rows>)
         if (out.states != nullptr)
-            refuse("out.states", "an array", "rows with masks and biases are not prepared: leave it null");
+            refuse("out.states", "an array",
+                   has_adjustments<Rows> ? "rows with masks and biases are not prepared: leave it null"
+                                         : "rows with a term of a token are not prepared: leave it null");
     refuse_null(requests.seeds, "requests.seeds");
     refuse_null(requests.positions, "requests.positions");
     if (out.first != nullptr) refuse_null(level.wanted, "level.wanted");
