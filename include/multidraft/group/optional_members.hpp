@@ -37,6 +37,11 @@
 //   samplers         `addressed_by_text = true`           is_addressed_by_text        by the position of the root
 //   models           `logit`, a type                      logit_of                    logits are float
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
+//                    `features()`, `feature_size()`       exposes_features            no drafter may read them
+//   block models     `add_parent_term(depth, token, ..)`  has_parent_term             rows depend on the depth alone
+//                    `rows(text, tokens, logits)`         gives_candidates            rows have V entries
+//                    `confidence(depth)`                  estimates_acceptance        rates hold everywhere
+//                    `confidence(depth, token)`           estimates_acceptance_after  the same
 //   CUDA lanes       `max_grid_ranks`                     cuda::exchanges_in_memory   ranks write to each other
 //
 // The concepts of verifiers, laws, samplers, models and CUDA lanes are declared in their own modules,
