@@ -16,12 +16,11 @@
 
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/predict.hpp"
+#include "multidraft/batch/predictions.hpp"
 #include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/verify_predictions.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/group/group.hpp"

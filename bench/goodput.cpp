@@ -36,7 +36,7 @@
 #include "multidraft/control/controlled_drafter.hpp"
 #include "multidraft/control/controller.hpp"
 #include "multidraft/decode/accepted_text.hpp"
-#include "multidraft/decode/catch_up.hpp"
+#include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/group/host_group.hpp"

@@ -11,7 +11,6 @@
 
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/positions.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/kokkos/from_views.hpp"

@@ -57,20 +57,6 @@ void packed(benchmark::State& state) {
     b.report(state, b.nodes * b.row_words * 8);
 }
 
-/// The baseline: each row by walking up to the root, as a device does with one thread per row.
-void packed_by_walking(benchmark::State& state) {
-    batch const b(state);
-    std::vector<std::uint64_t> words(static_cast<std::size_t>(b.trees * b.nodes * b.row_words));
-    for (auto _ : state) {
-        for (std::int64_t t = 0; t < b.trees; ++t)
-            for (node_id i = 0; i < b.shape.size(); ++i)
-                multidraft::write_mask_row(b.shape.parents(), i, words.data() + (t * b.nodes + i) * b.row_words,
-                                           b.row_words);
-        benchmark::ClobberMemory();
-    }
-    b.report(state, b.nodes * b.row_words * 8);
-}
-
 /// Level by level, as while drafting; memory kept from one tree to the next.
 void packed_by_levels(benchmark::State& state) {
     batch const b(state);
@@ -133,7 +119,6 @@ void arguments(benchmark::internal::Benchmark* b) {
 }
 
 BENCHMARK(packed)->Apply(arguments);
-BENCHMARK(packed_by_walking)->Apply(arguments);
 BENCHMARK(packed_by_levels)->Apply(arguments);
 BENCHMARK(dense<std::uint8_t>)->Apply(arguments);
 BENCHMARK(dense<float>)->Apply(arguments);

@@ -64,15 +64,15 @@ void step(benchmark::State& state, std::initializer_list<std::int32_t> tree) {
         ++options.seed;
         auto const g = loop(prompt, options);
         sum += g.metrics;
-        state.SetIterationTime(g.metrics.sample_seconds + g.metrics.mask_seconds + g.metrics.verify_seconds);
+        state.SetIterationTime(g.metrics.time.sample + g.metrics.time.mask + g.metrics.time.verify);
     }
     auto const steps = static_cast<double>(sum.target_calls);
     state.counters["nodes"] = shape.size();
     state.counters["depth"] = shape.max_depth();
-    state.counters["us_a_step"] = 1e6 * (sum.sample_seconds + sum.mask_seconds + sum.verify_seconds) / steps;
-    state.counters["us_sample"] = 1e6 * sum.sample_seconds / steps;
-    state.counters["us_mask"] = 1e6 * sum.mask_seconds / steps;
-    state.counters["us_verify"] = 1e6 * sum.verify_seconds / steps;
+    state.counters["us_a_step"] = 1e6 * (sum.time.sample + sum.time.mask + sum.time.verify) / steps;
+    state.counters["us_sample"] = 1e6 * sum.time.sample / steps;
+    state.counters["us_mask"] = 1e6 * sum.time.mask / steps;
+    state.counters["us_verify"] = 1e6 * sum.time.verify / steps;
     state.counters["block_efficiency"] = sum.block_efficiency();
 }
 

@@ -48,7 +48,7 @@ struct drawn_trees {
                 if (shape.child_count(node) == 0) continue;
                 auto const q = draft()(g, node);
                 auto sums = g.sum_chunks(v, weight_of{q});
-                constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
+                constexpr bool by_text = Sampler::law::traits.addressed_by_text;
                 auto const children =
                     Sampler{}(g, q, sums, source, draw_site{by_text ? position + shape.depth(node) : position, node},
                               span<token_id>(drawn).subspan(static_cast<std::size_t>(shape.first_child(node)),

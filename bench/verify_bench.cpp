@@ -18,7 +18,6 @@
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/detail/ratio_histogram.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"

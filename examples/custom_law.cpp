@@ -6,7 +6,6 @@
 // drawn from q.
 #include <cstddef>
 #include <cstdio>
-#include <string_view>
 
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
@@ -14,9 +13,9 @@
 
 namespace md = multidraft;
 
-// The law: an empty type with a name.
+// The law: an empty type that says what is known of it.
 struct guess_then_draw {
-    static constexpr std::string_view name = "guess_then_draw";
+    static constexpr md::law_traits traits{.name = "guess_then_draw"};
 };
 
 // Its sampler, over any group, row and source. It takes the sums by value, since it removes a token from them.
@@ -43,7 +42,7 @@ static_assert(md::draft_law<guess_then_draw> && md::sampler<guess_sampler>);
 
 int main() {
     auto const proof = md::testing::prove_lossless(guess_sampler{}, md::verify::naive<guess_then_draw>{});
-    std::printf("naive verification of %s is lossless: %s, in %d cases\n", guess_then_draw::name.data(),
+    std::printf("naive verification of %s is lossless: %s, in %d cases\n", guess_then_draw::traits.name.data(),
                 proof.holds() ? "yes" : "no", proof.cases);
     if (!proof.holds()) std::puts(proof.report().c_str());
 

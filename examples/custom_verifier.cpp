@@ -22,7 +22,7 @@ namespace md = multidraft;
 template <int Leniency>
 class lenient : public md::verify::node_by_node<lenient<Leniency>, md::law::iid> {
 public:
-    static constexpr bool lossless = Leniency == 1;
+    static constexpr md::verify::verifier_traits traits{.lossless = Leniency == 1};
 
     template <md::group G, md::distribution P, md::distribution Q, md::draw_source Source>
     md::verify::node_verdict decide(G const& g, P const& p, Q const& q, md::span<md::token_id const> candidates,

@@ -31,9 +31,9 @@ inline nlohmann::ordered_json run_as_json(std::string const& method, bool lossle
                                           std::string const& text, std::uint64_t seed) {
     generation_metrics const& m = g.metrics;
     nlohmann::ordered_json by_depth = nlohmann::ordered_json::array();
-    for (std::size_t d = 0; d < m.tried_at_depth.size(); ++d) by_depth.push_back(m.acceptance_rate(d));
+    for (std::size_t d = 0; d < m.by_depth.tried.size(); ++d) by_depth.push_back(m.acceptance_rate(d));
     nlohmann::ordered_json by_rank = nlohmann::ordered_json::array();
-    for (std::size_t k = 0; k < m.tried_at_rank.size(); ++k) by_rank.push_back(m.acceptance_rate_of_rank(k));
+    for (std::size_t k = 0; k < m.by_rank.tried.size(); ++k) by_rank.push_back(m.acceptance_rate_of_rank(k));
     return {{"method", method},
             {"lossless", lossless},
             {"text", text},
@@ -50,18 +50,18 @@ inline nlohmann::ordered_json run_as_json(std::string const& method, bool lossle
             {"seed", seed},
             {"stopped_by", name_of(g.reason)},
             {"seconds_by_stage",
-             {{"prompt", m.prompt_seconds},
-              {"target", m.target_seconds},
-              {"draft", m.draft_seconds},
-              {"sample", m.sample_seconds},
-              {"mask", m.mask_seconds},
-              {"verify", m.verify_seconds},
-              {"cache", m.cache_seconds}}}};
+             {{"prompt", m.time.prompt},
+              {"target", m.time.target},
+              {"draft", m.time.draft},
+              {"sample", m.time.sample},
+              {"mask", m.time.mask},
+              {"verify", m.time.verify},
+              {"cache", m.time.cache}}}};
 }
 
 /// Seconds as a fraction of the decoding time, without the prompt's.
 inline double share(generation_metrics const& m, double seconds) {
-    double const whole = m.seconds - m.prompt_seconds;
+    double const whole = m.seconds - m.time.prompt;
     return whole > 0 ? seconds / whole : 0;
 }
 
@@ -71,8 +71,8 @@ inline void print_summary(std::string const& method, generation_metrics const& m
                  "[%s: %lld tokens, %.1f tokens/s, %lld target calls, %.2f tokens a call, target %.0f%%, draft %.0f%%, "
                  "sampling + mask + verification %.1f%% of the time]\n",
                  method.c_str(), static_cast<long long>(m.tokens), m.tokens_per_second(),
-                 static_cast<long long>(m.target_calls), m.block_efficiency(), 100 * share(m, m.target_seconds),
-                 100 * share(m, m.draft_seconds), 100 * share(m, m.sample_seconds + m.mask_seconds + m.verify_seconds));
+                 static_cast<long long>(m.target_calls), m.block_efficiency(), 100 * share(m, m.time.target),
+                 100 * share(m, m.time.draft), 100 * share(m, m.time.sample + m.time.mask + m.time.verify));
 }
 
 }  // namespace multidraft::examples

@@ -6,18 +6,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "multidraft/batch/accepted_index.hpp"
+#include "multidraft/batch/accepted_tokens.hpp"
 #include "multidraft/batch/linked_trees.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/positions.hpp"
+#include "multidraft/batch/predictions.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/verify_predictions.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/traits.hpp"
 
 // Trees have `draft_token_num` nodes, including the root; in smaller trees the other nodes have no link to them. The
 // object owns its memory and allocates in the first step only. `Real`: the type of probabilities, float.

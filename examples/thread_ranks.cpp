@@ -10,7 +10,7 @@
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/sequential.hpp"
-#include "multidraft/random/address.hpp"
+#include "multidraft/random/source.hpp"
 #include "multidraft/shards.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 

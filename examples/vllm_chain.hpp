@@ -7,14 +7,12 @@
 #include <vector>
 
 #include "multidraft/batch/accepted_tokens.hpp"
-#include "multidraft/batch/batch_sampling.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
+#include "multidraft/verify/traits.hpp"
 
 // The engine's arrays of one step: B requests, N drafted tokens in total, a vocabulary of V tokens.
 template <class Real = float>

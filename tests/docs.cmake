@@ -13,7 +13,7 @@ set(of_concepts
     sum max argmax top_k sum_chunks softmax inverse_cdf update_chunk histogram histogram_pairs leader barrier counters
     histogram_total histogram_bin_reaching count_part nth sums_of_one sum_chunks_of top_k_of_logits
     # shards::communicator, and the groups of its ranks
-    all_gather all_reduce all_to_all
+    all_gather all_reduce start_all_to_all test wait
     # draw_source
     bernoulli categorical uniform
     # drafter
@@ -23,9 +23,8 @@ set(of_concepts
 # A row, a weight or a source of rows is called with an index, a sampler with a place for tokens.
 set(calls_of_concepts "operator\\(\\)\\((index_t|token_id)( [a-z]+)?\\)" "operator\\(\\)\\(G const &[a-z]*, node_id"
                       "operator\\(\\)\\(.*span< token_id > out\\)")
-# `span` is `std::span`; methods of the list say what they are by their `summary`; the parts that `cuda::simt_group` is
-# made of are not for others.
-set(classes_apart "multidraft::span" "multidraft::methods::[a-z_0-9]+" "multidraft::cuda::simt_[a-z]+(::[a-z]+)?")
+# `span` is `std::span`; methods of the list say what they are by their `summary`.
+set(classes_apart "multidraft::span" "multidraft::methods::[a-z_0-9]+")
 cmake_minimum_required(VERSION 3.25)
 
 list(JOIN of_concepts "|" members)

@@ -35,15 +35,13 @@
 #include <vector>
 
 #include "generate/methods.hpp"
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/analysis/k_seq.hpp"
-#include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/analysis/rejected_prefixes.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
-#include "multidraft/draft/certain_selection.hpp"
+#include "multidraft/draft/certain.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/group/host_group.hpp"
@@ -186,14 +184,14 @@ json generate(models& loaded, json const& job, std::vector<std::vector<token_id>
                         {"accepted", m.accepted},
                         {"drafted", m.drafted},
                         {"draft_calls", m.draft_calls},
-                        {"tried_at_depth", m.tried_at_depth},
-                        {"accepted_at_depth", m.accepted_at_depth},
-                        {"won_by_start", m.won_by_start},
-                        {"accepted_by_start", m.accepted_by_start},
-                        {"accepted_at_rank", m.accepted_at_rank},
-                        {"seconds", m.seconds - m.prompt_seconds},
+                        {"tried_at_depth", m.by_depth.tried},
+                        {"accepted_at_depth", m.by_depth.accepted},
+                        {"won_by_start", m.by_start.won},
+                        {"accepted_by_start", m.by_start.accepted},
+                        {"accepted_at_rank", m.by_rank.accepted},
+                        {"seconds", m.seconds - m.time.prompt},
                         {"plain_tokens", plain.tokens},
-                        {"plain_seconds", plain.seconds - plain.prompt_seconds},
+                        {"plain_seconds", plain.seconds - plain.time.prompt},
                         {"next_right", !g.tokens.empty() && next[i] != none && g.tokens.front() == next[i] ? 1 : 0},
                         {"nll", negative_log_likelihood(target, text, g.tokens.size())}});
         ++options.seed;

@@ -29,7 +29,7 @@ using step = std::function<std::int64_t(std::span<token_id const>, generation_op
 
 template <class Sampler, class Verifier>
 step make_step(model& target, model& draft, topology const& shape) {
-    static_assert(Verifier::lossless, "the text is the target's: a lossy method would have generated another");
+    static_assert(Verifier::traits.lossless, "the text is the target's: a lossy method would have generated another");
     using loop = decltype(make_speculative<Sampler, Verifier>(target, draft, shape));
     auto const run = std::make_shared<loop>(make_speculative<Sampler, Verifier>(target, draft, shape));
     return [run](std::span<token_id const> text, generation_options const& options) {

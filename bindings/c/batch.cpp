@@ -15,21 +15,17 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/float16.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/level_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/methods/any_method_batch.hpp"
+#include "multidraft/rows/adjusted_view.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/token_mask.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "pool.hpp"
@@ -68,11 +64,11 @@ token_masks masks_of(md_adjustments const& a, std::size_t size, index_t vocabula
 }
 
 /// The masks and biases of rows, if any. Which of them the nodes have is checked with the batch.
-batch_adjustments adjustments_of(md_rows const& r, char const* name) {
+logit_adjustments adjustments_of(md_rows const& r, char const* name) {
     if (r.adjustments == nullptr) return {};
     // The struct of older callers ends before the number of masks.
     md_adjustments const a = read(r.adjustments, adjustments_name(name), offsetof(md_adjustments, allowed_count));
-    batch_adjustments result;
+    logit_adjustments result;
     if (a.allowed != nullptr) {
         result.allowed = masks_of(a, r.adjustments->size, r.vocabulary, name);
         result.allowed_of = a.allowed_of;

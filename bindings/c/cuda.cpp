@@ -20,17 +20,14 @@
 #include "methods.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/float16.hpp"
-#include "multidraft/batch/built_trees.hpp"
-#include "multidraft/batch/caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/level_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/linked_trees.hpp"
+#include "multidraft/batch/masks.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/methods/any_method_batch.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -58,7 +55,7 @@ struct facts_of_methods {
         static constexpr std::array<bool, sizeof...(Methods)> needs_scratch{
             verify::needs_scratch<typename Methods::verifier>...};
         static constexpr std::array<bool, sizeof...(Methods)> drawn_by_text{
-            is_addressed_by_text<typename Methods::sampler>...};
+            Methods::sampler::law::traits.addressed_by_text...};
     };
 };
 using facts = library_methods::as<facts_of_methods::table>;
@@ -410,10 +407,10 @@ md_status md_cuda_compact(void* stream, md_cuda_cache const* cache, std::int32_t
             if (c.page_entries < 1) refuse("cache.page_entries", c.page_entries, "a page has an entry or more");
             paged_cache of;
             of.data = c.data;
-            of.table = c.pages;
-            of.table_stride = c.pages_stride;
-            of.page_entries = c.page_entries;
-            of.page_stride = c.page_stride;
+            of.pages.table = c.pages;
+            of.pages.table_stride = c.pages_stride;
+            of.pages.entries = c.page_entries;
+            of.pages.page_stride = c.page_stride;
             of.entry_stride = c.entry_stride;
             of.entry_bytes = c.entry_bytes;
             with_axes(of);

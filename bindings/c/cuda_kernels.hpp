@@ -8,16 +8,13 @@
 #include <cstdint>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/batch/built_trees.hpp"
-#include "multidraft/batch/caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/level_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/linked_trees.hpp"
+#include "multidraft/batch/masks.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/batch/workspace.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 

@@ -7,12 +7,10 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/float16.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/positions.hpp"
 #include "multidraft/cuda/build_trees.cuh"
+#include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"
-#include "multidraft/cuda/workspace.cuh"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 

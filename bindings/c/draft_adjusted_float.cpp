@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "draft_kernels.hpp"
 #include "multidraft/base/config.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 

@@ -2,7 +2,7 @@
 #include "draft_kernels.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/float16.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 

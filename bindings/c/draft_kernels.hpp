@@ -4,7 +4,7 @@
 
 #include "kernels.hpp"
 #include "multidraft/base/config.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/methods/any_method_batch.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {

@@ -6,12 +6,10 @@
 #include "library_methods.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/float16.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/level_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/methods/any_method_batch.hpp"
 #include "pool.hpp"
 

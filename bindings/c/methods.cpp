@@ -13,7 +13,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/methods/list.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
@@ -40,7 +40,7 @@ struct known_methods {
         }
         std::size_t k = 0;
         library_methods::for_each([&]<class Method>(Method) {
-            entries[k].drawn_by_text = is_addressed_by_text<typename Method::sampler>;
+            entries[k].drawn_by_text = Method::sampler::law::traits.addressed_by_text;
             entries[k].decides_by_node = verify::decides_by_node<typename Method::verifier>;
             entries[k].children_may_be_left_out = verify::children_may_be_left_out<typename Method::verifier>;
             ++k;

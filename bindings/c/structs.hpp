@@ -12,7 +12,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/float16.hpp"
-#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/methods/any_method_batch.hpp"
 #include "multidraft/rows/sampling_params.hpp"

@@ -15,7 +15,7 @@
 #include "multidraft/base/float16.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/tree/compaction.hpp"
-#include "multidraft/tree/level_order.hpp"
+#include "multidraft/tree/links.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/topology.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/float16.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "verify_kernels.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "multidraft/base/config.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "verify_kernels.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {

@@ -10,11 +10,9 @@
 #include "acceptance/json_file.hpp"
 #include "acceptance/latex.hpp"
 #include "acceptance/rates.hpp"
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/analysis/k_seq.hpp"
-#include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/base/error.hpp"
 
 namespace multidraft::examples {

@@ -16,9 +16,7 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/address.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/node_trial.hpp"
@@ -64,7 +62,7 @@ struct own_verifier {
 template <sampler Sampler, verify::verifier Verifier>
 [[nodiscard]] own_verifier make_own_verifier(std::string const& name, Sampler sampler, Verifier verifier,
                                              index_t fewest = 1, index_t most = std::numeric_limits<index_t>::max()) {
-    std::string const law(Sampler::law::name);
+    std::string const law(Sampler::law::traits.name);
     own_verifier result;
     result.at_a_node = {law,
                         name,

@@ -4,12 +4,10 @@
 #include <cmath>
 #include <cstddef>
 
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/analysis/k_seq.hpp"
-#include "multidraft/analysis/naive.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/analysis/rejected_prefixes.hpp"
-#include "multidraft/draft/certain_selection.hpp"
+#include "multidraft/draft/certain.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 

@@ -101,9 +101,9 @@ struct comparison {
     }
     /// The improvement factor from the acceptance rate and the measured costs ([Leviathan23], Theorem 3.8).
     [[nodiscard]] double improvement_factor(generation_metrics const& m) const {
-        if (m.target_calls == 0 || m.target_seconds <= 0) return 1;
-        double const target = m.target_seconds / static_cast<double>(m.target_calls);
-        double const draft = m.draft_calls > 0 ? m.draft_seconds / static_cast<double>(m.draft_calls) : 0;
+        if (m.target_calls == 0 || m.time.target <= 0) return 1;
+        double const target = m.time.target / static_cast<double>(m.target_calls);
+        double const draft = m.draft_calls > 0 ? m.time.draft / static_cast<double>(m.draft_calls) : 0;
         return analysis::improvement_factor(std::min(1.0, m.acceptance_rate()), depth, draft / target);
     }
 };
@@ -163,9 +163,8 @@ inline void print_table(std::vector<comparison> const& rows, bool greedy) {
         generation_metrics const& m = row.sum;
         std::printf("%-36s %-12s %9.1f %8.2fx %11.3f %11.3f %6.1f%% %6.1f%% %6.1f%%", row.how->name.c_str(),
                     row.tree.empty() ? "-" : row.tree.c_str(), m.tokens_per_second(), row.speed_up,
-                    m.block_efficiency(), m.acceptance_rate(), 100 * share(m, m.target_seconds),
-                    100 * share(m, m.draft_seconds),
-                    100 * share(m, m.sample_seconds + m.mask_seconds + m.verify_seconds));
+                    m.block_efficiency(), m.acceptance_rate(), 100 * share(m, m.time.target),
+                    100 * share(m, m.time.draft), 100 * share(m, m.time.sample + m.time.mask + m.time.verify));
         if (greedy) std::printf("  %zu of %zu", row.same_text, row.runs);
         std::printf("\n");
     }
@@ -195,9 +194,9 @@ inline nlohmann::ordered_json to_json(comparison const& row) {
         return nlohmann::ordered_json{{"value", e.value}, {"low", e.low}, {"high", e.high}, {"runs", e.samples}};
     };
     auto by_depth = nlohmann::ordered_json::array();
-    for (std::size_t d = 0; d < m.tried_at_depth.size(); ++d) by_depth.push_back(m.acceptance_rate(d));
+    for (std::size_t d = 0; d < m.by_depth.tried.size(); ++d) by_depth.push_back(m.acceptance_rate(d));
     auto by_rank = nlohmann::ordered_json::array();
-    for (std::size_t k = 0; k < m.tried_at_rank.size(); ++k) by_rank.push_back(m.acceptance_rate_of_rank(k));
+    for (std::size_t k = 0; k < m.by_rank.tried.size(); ++k) by_rank.push_back(m.acceptance_rate_of_rank(k));
     nlohmann::ordered_json estimates = {
         {"block_efficiency",
          with_interval(row.estimate([](generation_metrics const& x) { return x.block_efficiency(); }))},
@@ -225,9 +224,9 @@ inline nlohmann::ordered_json to_json(comparison const& row) {
             {"speed_up", row.speed_up},
             {"block_efficiency", m.block_efficiency()},
             {"acceptance_rate", m.acceptance_rate()},
-            {"target_share", share(m, m.target_seconds)},
-            {"draft_share", share(m, m.draft_seconds)},
-            {"library_share", share(m, m.sample_seconds + m.mask_seconds + m.verify_seconds)},
+            {"target_share", share(m, m.time.target)},
+            {"draft_share", share(m, m.time.draft)},
+            {"library_share", share(m, m.time.sample + m.time.mask + m.time.verify)},
             {"same_text", row.same_text},
             {"acceptance_rate_by_depth", by_depth},
             {"acceptance_rate_by_rank", by_rank},

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "multidraft/decode/autoregressive.hpp"
-#include "multidraft/decode/catch_up.hpp"
+#include "multidraft/decode/language_model.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/softmax.hpp"

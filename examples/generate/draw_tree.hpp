@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/decode/step_view.hpp"
+#include "multidraft/decode/options.hpp"
 
 namespace multidraft::examples {
 

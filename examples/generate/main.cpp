@@ -21,6 +21,7 @@
 #include "generate/decisions.hpp"
 #include "generate/draw_tree.hpp"
 #include "generate/energy.hpp"
+#include "generate/many.hpp"
 #include "generate/methods.hpp"
 #include "generate/perplexity.hpp"
 #include "generate/progress.hpp"
@@ -140,6 +141,16 @@ int run(int argc, char** argv) {
     app.add_option("--tokenizer", tokenizer_file, "tokenizer.model (default: in the target's directory or beside it)");
     auto* const prompt_option =
         app.add_option("--prompt", prompt, "the text to continue; - reads it from standard input");
+    std::string prompt_file;
+    many_options many;
+    auto* const file_option =
+        app.add_option("--prompt-file", prompt_file,
+                       "continue the prompts of this file, one in each line, several at a time; -: standard input");
+    app.add_option("--parallel", many.parallel, "--prompt-file: so many at a time")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str()
+        ->needs(file_option);
+    file_option->excludes(prompt_option);
     auto* const method_option =
         app.add_option("--method", method_name,
                        "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
@@ -283,6 +294,16 @@ int run(int argc, char** argv) {
     // Who names a seed expects the same text again, which trees chosen by a clock do not give.
     bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
     bool const one_text = !compare_all && !search_trees && !dump_decisions;
+    bool const many_texts = file_option->count() > 0;
+    if (many_texts &&
+        (!one_text || shows_trees || stream || perplexity || repeat > 1 || device != "cpu" || !costs.empty()))
+        throw std::runtime_error(
+            "--prompt-file: not with --compare, --search, --dump-decisions, --show-tree, --stream, --perplexity, "
+            "--repeat, "
+            "--costs or --device");
+    if (many_texts && method_name != all_methods()[0].name && method_name != all_methods()[1].name)
+        throw std::runtime_error("--prompt-file: by " + all_methods()[1].name + ", or without drafts by " +
+                                 all_methods()[0].name + "; not by " + method_name);
     if (tree.empty() && one_text && !shows_trees && method_option->count() == 0 &&
         (seed_option->count() == 0 || !costs.empty()))
         tree = "auto";
@@ -334,7 +355,9 @@ int run(int argc, char** argv) {
     }
 
     std::vector<std::string> texts;
-    if (prompt_option->count() == 0) {
+    if (many_texts) {
+        texts = read_prompts(prompt_file);
+    } else if (prompt_option->count() == 0) {
         texts = shipped_prompts(compare_all ? prompts_of_each_kind : 1);
         if (!compare_all) texts.resize(1);
     } else {
@@ -348,6 +371,15 @@ int run(int argc, char** argv) {
     std::vector<prompt_tokens> prompts;
     for (std::string const& text : texts) prompts.push_back(tokens.encode(text));
 
+    if (many_texts) {
+        for (prompt_tokens const& one : prompts)
+            validate(options, one, target.vocabulary(), target.context_limit());  // before anything is printed
+        many.json = json;
+        many.shape = shape;
+        if (budget_option->count() > 0) many.budget = budget;
+        if (automatic) many.times = times_of_many(target, draft, how, prompts.front(), options, many);
+        return generate_many(target.weights(), draft.weights(), tokens, texts, prompts, options, many);
+    }
     if (dump_decisions) {
         // The prompts of --compare stay unseen.
         if (prompt_option->count() == 0) {

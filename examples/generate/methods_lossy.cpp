@@ -5,12 +5,10 @@
 #include "generate/tree_methods.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/top_n.hpp"
-#include "multidraft/lossy/beam_sampling_drafter.hpp"
-#include "multidraft/lossy/fallback.hpp"
 #include "multidraft/lossy/joint_decoding.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/rollback.hpp"
-#include "multidraft/lossy/target_initialised_decoding.hpp"
+#include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/lossy/typical_acceptance.hpp"
 
 namespace multidraft::examples {

@@ -13,7 +13,7 @@ method const& automatic_method() {
         using nested = multidraft::methods::nested_ranked_block_stratified;
         method m;
         m.name = "auto";
-        m.law = block::law::name;
+        m.law = block::law::traits.name;
         m.summary = "tree and verifier chosen at each step, no tree among them";
         m.tree = "auto";
         m.lossless = proved_lossless<block::verifier>() && proved_lossless<nested::verifier>();

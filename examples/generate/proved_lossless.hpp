@@ -6,15 +6,15 @@
 
 namespace multidraft::examples {
 
-/// `Verifier::lossless`. Does not compile for a verifier that declares it but is in none of the library's lists, from
-/// which the proofs are made.
+/// `Verifier::traits.lossless`. Does not compile for a verifier that declares it but is in none of the library's lists,
+/// from which the proofs are made.
 template <class Verifier>
 [[nodiscard]] constexpr bool proved_lossless() noexcept {
     static_assert(
-        !Verifier::lossless || multidraft::methods::for_engines::has<Verifier>,
+        !Verifier::traits.lossless || multidraft::methods::for_engines::has<Verifier>,
         "a verifier is lossless when it is proved: name it in multidraft/methods/list.hpp, from which the proofs "
         "are made");
-    return Verifier::lossless;
+    return Verifier::traits.lossless;
 }
 
 }  // namespace multidraft::examples

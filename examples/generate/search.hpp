@@ -216,7 +216,7 @@ inline search_result search(transformer& target, transformer& draft, method cons
         result.target_seconds.emplace_back(rows, median_call_seconds(target, rows));
         result.draft_seconds.emplace_back(rows, median_call_seconds(draft, rows));
     }
-    double const ours = sum.sample_seconds + sum.mask_seconds + sum.verify_seconds + sum.cache_seconds;
+    double const ours = sum.time.sample + sum.time.mask + sum.time.verify + sum.time.cache;
     double const per_node = sum.drafted > 0 ? ours / static_cast<double>(sum.drafted) : 0;
     analysis::step_costs const costs{analysis::call_cost(result.target_seconds),
                                      analysis::call_cost(result.draft_seconds), per_node, per_node};

@@ -40,7 +40,7 @@ generation run_listed(transformer& target, transformer& draft, tree_choices& cho
 template <class Listed>
 method tree_method() {
     method m{std::string(Listed::name),
-             std::string(Listed::sampler::law::name),
+             std::string(Listed::sampler::law::traits.name),
              std::string(Listed::summary),
              default_tree(Listed::trees),
              proved_lossless<typename Listed::verifier>(),
@@ -48,7 +48,7 @@ method tree_method() {
              {},
              Listed::trees == allowed_trees::forks,
              Listed::trees == allowed_trees::pairs ? 2 : 0};
-    if constexpr (is_addressed_by_text<typename Listed::sampler>) {
+    if constexpr (Listed::sampler::law::traits.addressed_by_text) {
         // Its noise is fixed by the position in the text: no choice may depend on it.
         m.run = [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                    generation_options const& options, token_callback const& on_tokens) {
@@ -77,7 +77,7 @@ void add_methods_of(std::vector<method>& all) {
 template <class Verifier, class Make>
 method drafter_method(std::string name, std::string summary, std::string tree, Make make, bool chains_only = false) {
     return {std::move(name),
-            std::string(Verifier::law::name),
+            std::string(Verifier::law::traits.name),
             std::move(summary),
             std::move(tree),
             proved_lossless<Verifier>(),

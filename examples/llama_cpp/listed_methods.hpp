@@ -16,13 +16,13 @@ namespace multidraft::examples {
 template <class Listed>
 llama_method listed_method() {
     llama_method m{std::string(Listed::name),
-                   std::string(Listed::law::name),
+                   std::string(Listed::law::traits.name),
                    std::string(Listed::summary),
                    Listed::trees,
                    true,
                    true,
                    {}};
-    if constexpr (is_addressed_by_text<typename Listed::sampler>) {
+    if constexpr (Listed::sampler::law::traits.addressed_by_text) {
         // Its noise is fixed by the position in the text: no choice may depend on it.
         m.run = [](llama_decoder& target, llama_decoder* draft, topology const& shape, std::span<token_id const> prompt,
                    generation_options const& options, token_callback const& on_tokens) {

@@ -79,7 +79,7 @@ void print_row(llama_method const& how, topology const& shape, generation const&
     std::string const tree = how.drafts ? to_string(shape) : "-";
     std::printf("%-36s %-12.12s %10.1f %6.2fx %11.3f %11.3f %7.1f%% %7.1f%% %6s\n", how.name.c_str(), tree.c_str(),
                 m.tokens_per_second(), baseline > 0 ? m.tokens_per_second() / baseline : 1.0, m.block_efficiency(),
-                m.acceptance_rate(), 100 * share(m, m.target_seconds), 100 * share(m, m.draft_seconds),
+                m.acceptance_rate(), 100 * share(m, m.time.target), 100 * share(m, m.time.draft),
                 same_text ? "yes" : "no");
     std::fflush(stdout);
 }

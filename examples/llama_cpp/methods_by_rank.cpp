@@ -7,7 +7,7 @@ llama_method const& automatic_llama_method() {
         using block = methods::ranked_block_stratified;
         using nested = methods::nested_ranked_block_stratified;
         llama_method m{"auto",
-                       std::string(block::law::name),
+                       std::string(block::law::traits.name),
                        "tree and verifier chosen at each step, no tree among them",
                        allowed_trees::any,
                        true,

@@ -35,7 +35,7 @@ lookup_options looking_back(topology const& shape) {
 template <class Verifier, class Make>
 llama_method of_drafter(std::string name, std::string summary, bool needs_draft, Make make) {
     return {std::move(name),
-            std::string(Verifier::law::name),
+            std::string(Verifier::law::traits.name),
             std::move(summary),
             allowed_trees::any,
             needs_draft,

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "sharded/step.hpp"
 #include "with_method.hpp"

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "command_line.hpp"
-#include "multidraft/mpi.hpp"
+#include "multidraft/mpi/communicator.hpp"
 #include "sharded/ranks.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // The step on MPI ranks.
 #pragma once
 
-#include "multidraft/mpi.hpp"
+#include "multidraft/mpi/communicator.hpp"
 #include "sharded/step.hpp"
 
 namespace multidraft::examples {

@@ -8,16 +8,14 @@
 #include <vector>
 
 #include "multidraft/base/float16.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/level_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/methods/list.hpp"
-#include "multidraft/random/address.hpp"
+#include "multidraft/random/source.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "tree_option.hpp"
 

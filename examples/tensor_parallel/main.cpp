@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "command_line.hpp"
-#include "multidraft/mpi.hpp"
+#include "multidraft/mpi/communicator.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "run_report.hpp"
 #include "tensor_parallel/sharded_generation.hpp"

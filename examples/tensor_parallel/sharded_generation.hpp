@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/mpi.hpp"
+#include "multidraft/mpi/communicator.hpp"
 #include "multidraft/shards.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/verdict.hpp"
 #include "tensor_parallel/sharded_transformer.hpp"
 #include "transformer/transformer.hpp"
 
@@ -87,13 +87,13 @@ private:
         accepted_.assign(tree, path_, v);
         auto const emitted = static_cast<std::size_t>(state.emit(accepted_.tokens()));
         // Both caches keep the text without its last token.
-        multidraft::detail::stopwatch const time(m.cache_seconds);
+        multidraft::detail::stopwatch const time(m.time.cache);
         target_.keep(context, accepted_.nodes().first(emitted));
         tree_.keep(context, accepted_.nodes().first(emitted));
     }
 
     [[nodiscard]] std::span<float const> scored(std::int32_t context, generation_metrics& m) {
-        multidraft::detail::stopwatch const time(m.target_seconds);
+        multidraft::detail::stopwatch const time(m.time.target);
         ++m.target_calls;
         rows_ += tree_.size();
         return target_.forward(
@@ -102,7 +102,7 @@ private:
 
     [[nodiscard]] verdict verified(std::span<float const> logits, std::int32_t position,
                                    generation_options const& options, generation_metrics& m) {
-        multidraft::detail::stopwatch const time(m.verify_seconds);
+        multidraft::detail::stopwatch const time(m.time.verify);
         drafted<law> const drawn = tree_.tree();
         node_id const nodes = tree_.size();
         std::int64_t const offsets[] = {0, nodes};

@@ -29,7 +29,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/language_model.hpp"
-#include "multidraft/mpi.hpp"
+#include "multidraft/mpi/communicator.hpp"
 #include "multidraft/shards.hpp"
 #include "transformer/aligned_array.hpp"
 #include "transformer/attended.hpp"

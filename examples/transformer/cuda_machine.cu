@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/cuda/block_lanes.cuh"
+#include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "transformer/device_transformer.hpp"
 

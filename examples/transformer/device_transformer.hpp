@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "multidraft/base/float16.hpp"
-#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/compact_caches.hpp"
 #include "transformer/accelerator.hpp"
 #include "transformer/device_kernels.hpp"
 

@@ -11,5 +11,4 @@
 #include "multidraft/base/float16.hpp"
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/numbers.hpp"
-#include "multidraft/base/positive_part.hpp"
 #include "multidraft/base/span.hpp"

@@ -2,21 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/cuda/aligned_rows.hpp"
 #include "multidraft/cuda/block_group.cuh"
-#include "multidraft/cuda/block_lanes.cuh"
 #include "multidraft/cuda/build_trees.cuh"
-#include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/device_group.cuh"
-#include "multidraft/cuda/grid_group.cuh"
+#include "multidraft/cuda/kernel_rows.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/cuda/level_order.hpp"
-#include "multidraft/cuda/masked_batch.hpp"
 #include "multidraft/cuda/on.cuh"
-#include "multidraft/cuda/outlined_rows.hpp"
-#include "multidraft/cuda/refusal.hpp"
 #include "multidraft/cuda/simt_counts.hpp"
 #include "multidraft/cuda/simt_group.hpp"
 #include "multidraft/cuda/simt_largest.hpp"
@@ -24,5 +18,3 @@
 #include "multidraft/cuda/simt_sums.hpp"
 #include "multidraft/cuda/simt_threads.hpp"
 #include "multidraft/cuda/verify.cuh"
-#include "multidraft/cuda/warp_group.cuh"
-#include "multidraft/cuda/workspace.cuh"

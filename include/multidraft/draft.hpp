@@ -3,7 +3,6 @@
 #pragma once
 
 #include "multidraft/draft/certain.hpp"
-#include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/draft/child_shares.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/draft_inputs.hpp"
@@ -12,7 +11,6 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/lookup.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/draft/sequences.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/shape_of_rows.hpp"
 #include "multidraft/draft/shared_randomness.hpp"

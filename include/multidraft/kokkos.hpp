@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/kokkos/chosen.hpp"
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/lane_team_group.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/team_group.hpp"
+#include "multidraft/kokkos/team_members.hpp"
 #include "multidraft/kokkos/thread_team_group.hpp"
 #include "multidraft/kokkos/verify.hpp"

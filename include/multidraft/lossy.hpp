@@ -2,12 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/lossy/beam_sampling.hpp"
-#include "multidraft/lossy/beam_sampling_drafter.hpp"
-#include "multidraft/lossy/fallback.hpp"
 #include "multidraft/lossy/joint_decoding.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/rollback.hpp"
 #include "multidraft/lossy/target_initialised.hpp"
-#include "multidraft/lossy/target_initialised_decoding.hpp"
 #include "multidraft/lossy/typical_acceptance.hpp"

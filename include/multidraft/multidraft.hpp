@@ -10,7 +10,7 @@
 #include "multidraft/batch.hpp"
 #include "multidraft/draft.hpp"
 #include "multidraft/group.hpp"
-#include "multidraft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random.hpp"
 #include "multidraft/rows.hpp"
 #include "multidraft/tree.hpp"

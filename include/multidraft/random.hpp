@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/random/address.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/philox.hpp"
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/random/source.hpp"

@@ -8,7 +8,6 @@
 #include "multidraft/testing/kinds.hpp"
 #include "multidraft/testing/node_trial.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
-#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/testing/small_step.hpp"
 #include "multidraft/testing/test_numbers.hpp"

@@ -7,10 +7,8 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -21,7 +19,7 @@ namespace md = multidraft;
 
 class first_only : public md::verify::node_by_node<first_only, md::law::iid> {
 public:
-    static constexpr bool lossless = true;
+    static constexpr md::verify::verifier_traits traits{.lossless = true};
 
     template <md::group G, md::distribution P, md::distribution Q, md::draw_source Source>
     [[nodiscard]] md::verify::node_verdict decide(G const& g, P const& p, Q const& q,

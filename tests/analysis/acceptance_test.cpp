@@ -7,11 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/race.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
-#include "multidraft/analysis/speculative_sampling.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"

@@ -6,9 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/analysis/k_seq.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/testing/exact_law.hpp"

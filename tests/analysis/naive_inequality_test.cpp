@@ -8,8 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "multidraft/analysis/naive.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/testing/kinds.hpp"
 

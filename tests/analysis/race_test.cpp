@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-#include "multidraft/analysis/naive.hpp"
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/testing/exact_law.hpp"

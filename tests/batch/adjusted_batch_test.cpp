@@ -1,5 +1,5 @@
 // Batches with grammar masks and logit bias: the tokens of rows that were changed beforehand; errors.
-#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/small_step.hpp"
@@ -53,7 +52,7 @@ struct grammar {
         }
     }
 
-    [[nodiscard]] batch_adjustments adjustments() const {
+    [[nodiscard]] logit_adjustments adjustments() const {
         return {{bits, words}, mask_of.data(), {ids, values, offsets}, bias_of.data()};
     }
     /// The code of an engine without these rows.
@@ -103,7 +102,7 @@ void expect_tokens_of_changed_rows(Verifier const& verifier, Sampler const& samp
             masks.push_back(of_draft.mask_of[node]);
             biases.push_back(of_draft.bias_of[node]);
         }
-        batch_adjustments adjustments = of_draft.adjustments();
+        logit_adjustments adjustments = of_draft.adjustments();
         adjustments.allowed_of = masks.data();
         adjustments.bias_of = biases.data();
         out.states = nullptr;

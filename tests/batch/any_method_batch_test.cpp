@@ -13,12 +13,11 @@
 #include "batch/ragged.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/float16.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/methods/list.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

@@ -17,7 +17,7 @@
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
-#include "multidraft/rows/token_mask.hpp"
+#include "multidraft/rows/adjusted_view.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
@@ -282,7 +282,7 @@ TEST(batch_step, masks_are_numbered_as_the_rows) {
         auto const masks = [&](step_inputs const& in) {
             mask_of.resize(at(in.first_row) + in.size());
             for (std::size_t k = 0; k < in.size(); ++k) mask_of[at(in.first_row) + k] = in.requests[k] == 1 ? 0 : -1;
-            batch_adjustments result;
+            logit_adjustments result;
             result.allowed = {even.data(), 1, 2};
             result.allowed_of = mask_of.data();
             return result;

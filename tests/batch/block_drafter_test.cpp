@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/low_rank_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"

@@ -10,7 +10,7 @@
 #include "batch/ragged.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"

@@ -10,15 +10,10 @@
 #include <map>
 #include <vector>
 
-#include "multidraft/batch/detail/host_call.hpp"
-#include "multidraft/batch/detail/request_rows.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/request_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/batch/verify_request.hpp"
-#include "multidraft/batch/workspace.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"

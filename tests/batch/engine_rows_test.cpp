@@ -11,13 +11,11 @@
 #include "batch/ragged.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -277,10 +275,10 @@ TEST(engine_rows, caches_of_a_list_are_compacted_in_one_call) {
     std::vector<std::int64_t> const bases{1, 2};
     kept_batch const kept{2, nodes.data(), 2, counts.data(), bases.data()};
     paged_cache cache;
-    cache.table = table.data();
-    cache.table_stride = 6;
-    cache.page_entries = 1;
-    cache.page_stride = entry * 4;
+    cache.pages.table = table.data();
+    cache.pages.table_stride = 6;
+    cache.pages.entries = 1;
+    cache.pages.page_stride = entry * 4;
     cache.entry_stride = entry * 4;
     cache.entry_bytes = entry * 4;
     cache.list = list.data();

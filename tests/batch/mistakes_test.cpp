@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/positions.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -227,7 +227,7 @@ TEST(batch_mistakes, rows_lie_one_after_another_unless_a_stride_is_given) {
 TEST(batch_mistakes, masks_have_a_size) {
     auto const b = three_trees();
     std::vector<std::uint32_t> const words(40, ~0U);
-    auto const run = [&](batch_adjustments const& adjustments) {
+    auto const run = [&](logit_adjustments const& adjustments) {
         return verification(b, adjusted_batch(b.target_logits(), adjustments), b.draft_logits(), b.requests());
     };
     EXPECT_EQ(run({.allowed = {words, 9}}), "target.allowed.tokens = 288: a mask has a bit for each of the 300 tokens");

@@ -11,13 +11,12 @@
 #include "batch/prepared.hpp"
 #include "batch/ragged.hpp"
 #include "multidraft/base/error.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/predict.hpp"
+#include "multidraft/batch/predictions.hpp"
 #include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/verify_predictions.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/methods/list.hpp"
@@ -213,7 +212,7 @@ TEST(batch_predict, takes_rows_with_masks) {
     b.draw_alone(draft::iid{});
     std::vector<std::uint64_t> const odd(5, 0xaaaaaaaaaaaaaaaaULL);
     std::vector<std::int64_t> const mask_of(at(b.trees().nodes), 0);
-    batch_adjustments adjustments;
+    logit_adjustments adjustments;
     adjustments.allowed = {odd, 5};
     adjustments.allowed_of = mask_of.data();
     adjusted_batch const target(b.target_logits(), adjustments);

@@ -10,13 +10,12 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/methods/list.hpp"
 #include "multidraft/verify/verifier.hpp"

@@ -8,15 +8,12 @@
 #include <vector>
 
 #include "multidraft/base/float16.hpp"
-#include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/logit_rows.hpp"
@@ -135,7 +132,8 @@ public:
                 span<token_id> const children(out.tokens + out.first[e], static_cast<std::size_t>(l.wanted[e]));
                 drawn_children const drawn = sampler(
                     host_group{}, q.row, q.sums, source,
-                    draw_site{positions[b] + (is_addressed_by_text<Sampler> ? l.depths[e] : 0), l.nodes[e]}, children);
+                    draw_site{positions[b] + (Sampler::law::traits.addressed_by_text ? l.depths[e] : 0), l.nodes[e]},
+                    children);
                 for (auto k = static_cast<std::size_t>(drawn.count); k < children.size(); ++k)
                     children[k] = support_ended;
                 certain[static_cast<std::size_t>(out.node_index[e])] = drawn.certain;

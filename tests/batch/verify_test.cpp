@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/shared_randomness.hpp"

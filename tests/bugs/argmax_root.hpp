@@ -6,15 +6,15 @@
 #include "multidraft/law/law.hpp"
 #include "multidraft/lossy/typical_acceptance.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/traits.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 
 /// Medusa's `evaluate_posterior` and `generate_candidates`: typical acceptance along the tree, and then the root of the
 /// next tree is the argmax of the target's row.
 struct argmax_root : verify::whole_tree<argmax_root, multidraft::law::deterministic> {
-    static constexpr bool reads_draft = false;
+    static constexpr verify::verifier_traits traits{.reads_draft = false};
 
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return lossy::typical_acceptance<multidraft::law::deterministic>::scratch_bytes(nodes, depth);

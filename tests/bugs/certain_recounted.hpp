@@ -8,19 +8,18 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::bugs {
 
 /// In exact arithmetic the rule gives the same number for the children requested and for those there are. In floats 1 -
 /// q(top) is off by the rounding of q, and certain tokens are treated as draws.
 struct certain_recounted : verify::node_by_node<certain_recounted, law::stratified> {
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
     using right = verify::ranked<multidraft::law::stratified>;
 
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {

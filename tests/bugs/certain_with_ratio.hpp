@@ -8,7 +8,7 @@ namespace multidraft::bugs {
 
 /// Treats all children as draws from q.
 struct certain_with_ratio : verify::node_by_node<certain_with_ratio, law::stratified> {
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return verify::ranked<multidraft::law::iid>::scratch_bytes(nodes, depth);

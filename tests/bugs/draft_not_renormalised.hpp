@@ -10,6 +10,7 @@ namespace multidraft::bugs {
 /// The second candidate was drawn from what is left of q, which sums to less than 1. With three tokens whose first
 /// candidates leave a one-hot residual the law is right by chance: two of the best known examples are such.
 struct draft_not_renormalised : verify::node_by_node<draft_not_renormalised, law::sequential> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

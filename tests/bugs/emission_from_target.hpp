@@ -8,6 +8,7 @@ namespace multidraft::bugs {
 /// "The target's next token is always right" - but not after its likely tokens were tried as candidates.
 template <draft_law Law>
 struct emission_from_target : verify::node_by_node<emission_from_target<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

@@ -10,6 +10,7 @@ namespace multidraft::bugs {
 /// Candidates are tested against residuals that are updated, but the one that is emitted from was computed once, after
 /// the first refusal.
 struct first_residual_emitted : verify::node_by_node<first_residual_emitted, law::sequential> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

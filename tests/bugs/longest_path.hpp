@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "bugs/plain_rejection.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/residual.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 
@@ -16,6 +16,7 @@ namespace multidraft::bugs {
 /// The numbers of the nodes address the draws, so those of two paths are independent.
 template <draft_law Law>
 struct longest_path : verify::whole_tree<longest_path<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, class Target, class Draft, draw_source Source>
     verdict decide_tree(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
                         Source& source, std::int32_t position, span<node_id> path) const {

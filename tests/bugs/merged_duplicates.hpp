@@ -11,6 +11,7 @@ namespace multidraft::bugs {
 /// Two equal children need one row of the target only, so the tree builder keeps one of them. The verifier then tries
 /// fewer candidates than were drawn, and their number depends on the draws.
 struct merged_duplicates : verify::node_by_node<merged_duplicates, law::iid> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

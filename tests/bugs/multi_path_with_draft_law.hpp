@@ -7,12 +7,13 @@
 
 #include "bugs/plain_rejection.hpp"
 #include "multidraft/verify/block.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 
 /// Keeps the largest path by p/q and passes it to block verification with the draft's own rows.
 struct multi_path_with_draft_law : verify::whole_tree<multi_path_with_draft_law, multidraft::law::iid> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <class G, class Target, class Draft, class Source>
     verdict decide_tree(G const& g, drafted<law> const& drafts, Target const& target, Draft const& draft,
                         Source& source, std::int32_t position, span<node_id> path) const {

@@ -3,7 +3,7 @@
 
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/random/address.hpp"
+#include "multidraft/random/source.hpp"
 
 namespace multidraft::bugs {
 

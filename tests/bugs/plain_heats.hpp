@@ -10,8 +10,8 @@
 
 #include "bugs/plain_rejection.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::bugs {
 
@@ -29,7 +29,7 @@ struct heat_rules {
 /// rejection.
 template <int Size, class Rules = heat_rules>
 struct plain_heats : verify::node_by_node<plain_heats<Size, Rules>, law::iid> {
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,

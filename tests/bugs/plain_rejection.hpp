@@ -10,7 +10,6 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/verify/node_by_node.hpp"
@@ -70,6 +69,7 @@ template <group G, class Real, draw_source Source>
 /// Recursive rejection without a bug.
 template <draft_law Law>
 struct plain_rejection : verify::node_by_node<plain_rejection<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

@@ -10,7 +10,7 @@
 
 #include "bugs/plain_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 
@@ -32,7 +32,7 @@ struct traversal_rules {
 /// Traversal by recursion.
 template <draft_law Law, class Rules = traversal_rules>
 struct plain_traversal : verify::whole_tree<plain_traversal<Law, Rules>, Law> {
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     template <class G, class Target, class Draft, class Source>
     verdict decide_tree(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,

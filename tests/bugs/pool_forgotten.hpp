@@ -8,7 +8,7 @@ namespace multidraft::bugs {
 
 /// Accepts the candidate by the density at its own ratio.
 struct pool_forgotten : verify::node_by_node<pool_forgotten, law::iid> {
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     template <class G, class P, class Q, class Source>
     verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates, Source& source,

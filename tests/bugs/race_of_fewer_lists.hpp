@@ -6,14 +6,14 @@
 
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 
 /// Uses only the lists whose drafted token is more likely than not to be the target's: so which noise is used depends
 /// on the noise.
 struct race_of_fewer_lists : verify::whole_tree<race_of_fewer_lists, multidraft::law::shared_randomness> {
-    static constexpr bool reads_draft = false;
+    static constexpr multidraft::verify::verifier_traits traits{.reads_draft = false};
 
     template <class G, class Target, class Draft>
     verdict decide_tree(G const& g, drafted<law> const& drafts, Target const& target, Draft const&,

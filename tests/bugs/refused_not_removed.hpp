@@ -8,6 +8,7 @@ namespace multidraft::bugs {
 /// For certain candidates q is one-hot, so a refused candidate must be removed from p. Here it is kept: the next
 /// candidates and the emitted token come from a p that still includes refused tokens.
 struct refused_not_removed : verify::node_by_node<refused_not_removed, law::deterministic> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

@@ -10,12 +10,11 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/residual.hpp"
 
 namespace multidraft::bugs {
 
@@ -23,7 +22,7 @@ namespace multidraft::bugs {
 /// infinite and the residual NaN. `Clamped` keeps it finite, so that nothing throws, and c q no longer reaches p.
 template <draft_law Law, bool Clamped>
 struct rejection_without_units : verify::node_by_node<rejection_without_units<Law, Clamped>, Law> {
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,

@@ -9,7 +9,6 @@
 #include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft::bugs {

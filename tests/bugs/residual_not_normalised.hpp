@@ -9,6 +9,7 @@ namespace multidraft::bugs {
 /// does.
 template <draft_law Law>
 struct residual_not_normalised : verify::node_by_node<residual_not_normalised<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

@@ -9,6 +9,7 @@ namespace multidraft::bugs {
 /// the loop has ended. The second candidate is then accepted with p / q although the first was refused.
 template <draft_law Law>
 struct residual_not_updated : verify::node_by_node<residual_not_updated<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

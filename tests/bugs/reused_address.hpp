@@ -8,6 +8,7 @@ namespace multidraft::bugs {
 /// The index of the candidate is left out of the address, so that all candidates of a node share one draw.
 template <draft_law Law>
 struct one_coin_a_node : verify::node_by_node<one_coin_a_node<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {
@@ -28,6 +29,7 @@ struct one_coin_a_node : verify::node_by_node<one_coin_a_node<Law>, Law> {
 /// the candidate was drawn. A large serving engine has shipped this.
 template <draft_law Law>
 struct coin_of_the_draft : verify::node_by_node<coin_of_the_draft<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {
@@ -47,6 +49,7 @@ struct coin_of_the_draft : verify::node_by_node<coin_of_the_draft<Law>, Law> {
 /// The node is left out of the address, so that a child's draws are its parent's.
 template <draft_law Law>
 struct one_node_a_tree : verify::node_by_node<one_node_a_tree<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

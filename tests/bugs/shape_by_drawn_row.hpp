@@ -6,8 +6,8 @@
 
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/shape_of_rows.hpp"
-#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
+#include "multidraft/testing/small_step.hpp"
 
 namespace multidraft::bugs {
 

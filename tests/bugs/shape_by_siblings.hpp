@@ -1,7 +1,7 @@
 // Bug: nested ranked block verification of trees whose shape depends on siblings.
 #pragma once
 
-#include "multidraft/testing/shape_rule.hpp"
+#include "multidraft/testing/small_step.hpp"
 
 namespace multidraft::bugs {
 

@@ -13,6 +13,7 @@ namespace multidraft::bugs {
 /// u", whose law follows from the ratios.
 template <draft_law Law>
 struct shared_uniform : verify::node_by_node<shared_uniform<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

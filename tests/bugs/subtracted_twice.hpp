@@ -8,6 +8,7 @@ namespace multidraft::bugs {
 /// The residual is updated inside the loop and again after it, where the code for a chain had the update.
 template <draft_law Law>
 struct subtracted_twice : verify::node_by_node<subtracted_twice<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

@@ -9,6 +9,7 @@ namespace multidraft::bugs {
 /// formula from one into code with the names of the other accepts with q / p and emits from (q - p)+.
 template <draft_law Law>
 struct swapped : verify::node_by_node<swapped<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

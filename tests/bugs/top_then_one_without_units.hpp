@@ -7,18 +7,17 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/residual.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::bugs {
 
 /// (p - q / left)+ with an infinite 1 / left is NaN for tokens to which the draft gives no mass.
 struct top_then_one_without_units : verify::node_by_node<top_then_one_without_units, law::top_then_one> {
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,

@@ -7,13 +7,12 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::bugs {
 
@@ -21,6 +20,7 @@ namespace multidraft::bugs {
 /// must not matter.
 template <draft_law Law>
 struct unreachable_read : verify::whole_tree<unreachable_read<Law>, Law> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     static std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return verify::traversal<Law>::scratch_bytes(nodes, depth);
     }

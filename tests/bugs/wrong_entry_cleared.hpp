@@ -7,6 +7,7 @@ namespace multidraft::bugs {
 
 /// As printed in the RSD paper, Alg. 6 line 23.
 struct wrong_entry_cleared : verify::node_by_node<wrong_entry_cleared, law::sequential> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

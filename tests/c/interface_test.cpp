@@ -12,7 +12,7 @@
 #include "multidraft.h"
 #include "multidraft/base/float16.hpp"
 #include "multidraft/base/fma.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/host_threads.hpp"
 #include "multidraft/methods/list.hpp"
 #include "multidraft/rows/softmax.hpp"
 
@@ -80,7 +80,7 @@ void expect_the_same() {
     trees.parents = of.parents;
     trees.tokens = of.tokens;
     trees.certain = of.certain;
-    std::string const law(Method::law::name);
+    std::string const law(Method::law::traits.name);
     trees.law = law.c_str();
     verdict_memory out(of, 0);
     md_verdicts verdicts = MD_VERDICTS_INIT;

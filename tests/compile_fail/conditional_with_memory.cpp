@@ -1,6 +1,5 @@
 // expect: gives a row of views and numbers, trivially copyable
 #include <array>
-#include <string_view>
 #include <vector>
 
 #include "multidraft/group/host_group.hpp"
@@ -16,7 +15,7 @@ struct row_with_memory {
     float weight(md::index_t i) const { return weights[static_cast<std::size_t>(i)]; }
 };
 struct law_of_vectors {
-    static constexpr std::string_view name = "law_of_vectors";
+    static constexpr multidraft::law_traits traits{.name = "law_of_vectors"};
     template <class G, class Q>
     static row_with_memory conditional(G const&, Q const&, md::span<md::token_id const>) {
         return {};

@@ -2,7 +2,7 @@
 // Children that are dropped where a confidence in them is low: only verifiers that do not divide by q take such trees.
 #include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 
 using namespace multidraft;
 

@@ -21,7 +21,7 @@ struct my_rows {
     }
 };
 
-struct rows_of_models {
+struct my_rows_of_models {
     float const* data;
     [[nodiscard]] index_t rows() const { return 4; }
     [[nodiscard]] index_t size() const { return 8; }
@@ -32,6 +32,7 @@ struct rows_of_models {
 };
 
 struct my_verifier : verify::node_by_node<my_verifier, law::iid> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates, Source& source,
                                 draw_site site) const;
@@ -39,6 +40,7 @@ struct my_verifier : verify::node_by_node<my_verifier, law::iid> {
 
 struct my_path_verifier {
     using law = multidraft::law::iid;
+    static constexpr verify::verifier_traits traits{};
 
     template <group G, class Target, class Draft, draw_source Source>
     verdict operator()(G const& g, drafted<law> const& tree, target_rows<Target> const& p, draft_rows<Draft> const& q,
@@ -46,7 +48,7 @@ struct my_path_verifier {
 };
 
 static_assert(row_source<my_rows, host_group> && !child_row_source<my_rows, host_group>);
-static_assert(!row_source<rows_of_models, host_group> && child_row_source<rows_of_models, host_group>);
+static_assert(!row_source<my_rows_of_models, host_group> && child_row_source<my_rows_of_models, host_group>);
 static_assert(verify::verifier<my_verifier> && verify::decides_by_node<my_verifier>);
 static_assert(verify::verifier<my_path_verifier> && !verify::decides_by_node<my_path_verifier>);
 static_assert(!verify::is_lossless<my_verifier> && verify::is_lossless<verify::traversal<law::iid>>);
@@ -64,7 +66,7 @@ verdict verify_it(drafted<law::iid> tree, my_rows p, probability_rows<float> q, 
 }
 
 // The rows of several models are for those that read them so, and for those that read none.
-verdict verify_both(drafted<law::independent> tree, my_rows p, rows_of_models q, addressed_source& source,
+verdict verify_both(drafted<law::independent> tree, my_rows p, my_rows_of_models q, addressed_source& source,
                     span<node_id> path) {
     verdict const of_models = verify::verify_tree(verify::multi_round<law::independent>{}, host_group{}, tree,
                                                   target_rows(p), draft_rows(q), source, 0, path, {});

@@ -1,5 +1,4 @@
 // expect: ok
-#include <string_view>
 
 #include "../support/by_conditionals.hpp"
 #include "../support/reweighted.hpp"
@@ -9,7 +8,7 @@ struct unchanged {
     MULTIDRAFT_HD float operator()(multidraft::index_t) const { return 1; }
 };
 struct independent_draws {
-    static constexpr std::string_view name = "independent_draws";
+    static constexpr multidraft::law_traits traits{.name = "independent_draws"};
     template <class G, class Q>
     static auto conditional(G const& g, Q const& q, multidraft::span<multidraft::token_id const>) {
         return multidraft::make_reweighted(g, q, unchanged{});

@@ -6,7 +6,7 @@
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 
 using namespace multidraft;
 

@@ -9,6 +9,7 @@
 using namespace multidraft;
 
 struct my_verifier : verify::node_by_node<my_verifier, law::iid> {
+    static constexpr multidraft::verify::verifier_traits traits{};
     template <group G, distribution P, distribution Q, draw_source Source>
     verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                 Source& source) const;

@@ -4,7 +4,7 @@
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
 #include "multidraft/draft/stratified.hpp"
-#include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 
 struct model {

@@ -7,7 +7,7 @@
 
 using namespace multidraft;
 
-struct rows_of_models {
+struct my_rows_of_models {
     float const* data;
     [[nodiscard]] index_t rows() const { return 4; }
     [[nodiscard]] index_t size() const { return 8; }
@@ -17,7 +17,7 @@ struct rows_of_models {
     }
 };
 
-verdict verify_it(drafted<law::iid> tree, probability_rows<float> p, rows_of_models q, addressed_source& source,
+verdict verify_it(drafted<law::iid> tree, probability_rows<float> p, my_rows_of_models q, addressed_source& source,
                   span<node_id> path) {
     return verify::recursive_rejection<law::iid>{}(host_group{}, tree, target_rows(p), draft_rows(q), source, 0, path);
 }

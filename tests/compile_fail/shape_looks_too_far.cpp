@@ -3,7 +3,7 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 
 using namespace multidraft;
 

@@ -2,7 +2,7 @@
 // Where nodes share a list, a cousin's draws are the node's own.
 #include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/verify/ranked_block.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 
 using namespace multidraft;
 

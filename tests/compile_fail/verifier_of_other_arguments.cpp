@@ -9,7 +9,7 @@ using namespace multidraft;
 
 struct my_verifier {
     using law = multidraft::law::iid;
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     template <group G, class Target, class Draft, draw_source Source>
     verdict operator()(G const& g, drafted<law> const& tree, target_rows<Target> const& p, draft_rows<Draft> const& q,

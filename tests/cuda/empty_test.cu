@@ -6,15 +6,13 @@
 #include <cstdint>
 
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/positions.hpp"
 #include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 // nvcc warns of uncalled functions without linkage, such as those that only a concept uses.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda/on_device.cuh"
-#include "multidraft/cuda/grid_group.cuh"
+#include "multidraft/cuda/device_group.cuh"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/group/host_group.hpp"
 #include "support/group_programs.hpp"

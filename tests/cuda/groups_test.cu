@@ -10,9 +10,7 @@
 #include "cuda/on_device.cuh"
 #include "multidraft/base/exp_log.hpp"
 #include "multidraft/cuda/block_group.cuh"
-#include "multidraft/cuda/cluster_group.cuh"
-#include "multidraft/cuda/grid_group.cuh"
-#include "multidraft/cuda/warp_group.cuh"
+#include "multidraft/cuda/device_group.cuh"
 
 namespace {
 

@@ -9,10 +9,8 @@
 
 #include "cuda/on_device.cuh"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/positions.hpp"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/sequential.hpp"

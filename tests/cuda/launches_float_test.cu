@@ -7,8 +7,8 @@
 
 #include "cuda/launches.cuh"
 #include "cuda/on_device.cuh"
-#include "multidraft/batch/tree_rules.hpp"
 #include "multidraft/batch/validate.hpp"
+#include "multidraft/batch/validation.hpp"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/allowed_trees.hpp"

@@ -7,8 +7,8 @@
 
 #include "cuda/launches.cuh"
 #include "cuda/on_device.cuh"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 // nvcc warns of uncalled functions without linkage, such as those that only a concept uses.
@@ -41,8 +41,7 @@ TEST_F(cuda_device, half_steps_are_those_of_the_host) {
 /// Writes a mark per node to scratch, and descends: a node's mark chooses its child, a mark of 0 ends the path.
 struct marking {
     using law = multidraft::law::sequential;
-    static constexpr bool lossless = false;
-    static constexpr bool reads_draft = false;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = false, .reads_draft = false};
     MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t) {
         return static_cast<std::size_t>(nodes) * sizeof(std::int32_t);
     }
@@ -72,7 +71,7 @@ struct marking {
     }
 };
 
-static_assert(!marking::lossless && !marking::reads_draft && verify::needs_scratch<marking>);
+static_assert(!marking::traits.lossless && !marking::traits.reads_draft && verify::needs_scratch<marking>);
 
 // Rows of probabilities; scratch for each request, and the token `none` if there is too little.
 TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {

@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "multidraft/base/fma.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/batches.hpp"
 

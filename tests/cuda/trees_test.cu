@@ -10,9 +10,7 @@
 #include "cuda/on_device.cuh"
 #include "multidraft/base/float16.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/positions.hpp"
 #include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/tree/mask.hpp"
@@ -99,10 +97,10 @@ TEST_F(cuda_device, compaction_moves_the_kept_entries) {
         on_device<std::int32_t> const table(order);
         paged_cache pages;
         pages.data = data.data();
-        pages.table = table.data();
-        pages.table_stride = 4;
-        pages.page_entries = 4;
-        pages.page_stride = 4 * entry;
+        pages.pages.table = table.data();
+        pages.pages.table_stride = 4;
+        pages.pages.entries = 4;
+        pages.pages.page_stride = 4 * entry;
         pages.entry_stride = entry;
         pages.entry_bytes = entry;
         EXPECT_CUDA(compact_caches(mc::on(nullptr), pages, kept));

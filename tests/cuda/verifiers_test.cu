@@ -3,7 +3,7 @@
 
 #include "cuda/group_parity.cuh"
 #include "cuda/on_device.cuh"
-#include "multidraft/cuda/cluster_group.cuh"
+#include "multidraft/cuda/device_group.cuh"
 
 namespace {
 

@@ -11,14 +11,14 @@
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/tree_growth.hpp"
-#include "multidraft/rows/indexed_rows.hpp"
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/row_source.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "support/table_model.hpp"
 
 namespace {

@@ -86,8 +86,8 @@ void expect_as_alone(finished_request const& f, asked const& a, topology const& 
     EXPECT_EQ(f.result.metrics.accepted, one.metrics.accepted);
     EXPECT_EQ(f.result.metrics.drafted, one.metrics.drafted);
     EXPECT_EQ(f.result.metrics.target_calls, one.metrics.target_calls);
-    EXPECT_EQ(f.result.metrics.tried_at_depth, one.metrics.tried_at_depth);
-    EXPECT_EQ(f.result.metrics.accepted_at_rank, one.metrics.accepted_at_rank);
+    EXPECT_EQ(f.result.metrics.by_depth.tried, one.metrics.by_depth.tried);
+    EXPECT_EQ(f.result.metrics.by_rank.accepted, one.metrics.by_rank.accepted);
 }
 
 TEST(continuous_batching, texts_are_those_of_each_request_alone) {

@@ -138,8 +138,8 @@ TEST(Loops, Counts) {
     EXPECT_LE(r.metrics.block_efficiency(), 4.0);
     EXPECT_GT(r.metrics.acceptance_rate(), 0.0);
     EXPECT_LE(r.metrics.acceptance_rate(), 1.0);
-    ASSERT_EQ(r.metrics.tried_at_depth.size(), 3U);
-    for (std::size_t d = 1; d < 3; ++d) EXPECT_LE(r.metrics.tried_at_depth[d], r.metrics.accepted_at_depth[d - 1]);
+    ASSERT_EQ(r.metrics.by_depth.tried.size(), 3U);
+    for (std::size_t d = 1; d < 3; ++d) EXPECT_LE(r.metrics.by_depth.tried[d], r.metrics.by_depth.accepted[d - 1]);
     auto const one = autoregressive(m.target, m.prompt, options);
     EXPECT_EQ(one.metrics.block_efficiency(), 1.0);
     EXPECT_EQ(one.metrics.tokens, 33);

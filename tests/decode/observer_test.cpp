@@ -51,13 +51,13 @@ TEST(observer, sees_every_step_and_changes_nothing) {
     EXPECT_EQ(seen, observed.tokens);
     generation_metrics const& m = observed.metrics;
     EXPECT_EQ(steps, m.target_calls);
-    EXPECT_EQ(std::accumulate(m.accepted_at_rank.begin(), m.accepted_at_rank.end(), std::int64_t{0}), m.accepted);
-    ASSERT_EQ(m.tried_at_rank.size(), 3U);
-    EXPECT_EQ(m.tried_at_rank[0], std::accumulate(m.tried_at_depth.begin(), m.tried_at_depth.end(), std::int64_t{0}));
-    EXPECT_EQ(m.tried_at_rank[2], m.tried_at_depth[0]);  // only the root has three children
+    EXPECT_EQ(std::accumulate(m.by_rank.accepted.begin(), m.by_rank.accepted.end(), std::int64_t{0}), m.accepted);
+    ASSERT_EQ(m.by_rank.tried.size(), 3U);
+    EXPECT_EQ(m.by_rank.tried[0], std::accumulate(m.by_depth.tried.begin(), m.by_depth.tried.end(), std::int64_t{0}));
+    EXPECT_EQ(m.by_rank.tried[2], m.by_depth.tried[0]);  // only the root has three children
     generation_metrics twice = m;
     twice += m;
-    EXPECT_EQ(twice.accepted_at_rank[0], 2 * m.accepted_at_rank[0]);
+    EXPECT_EQ(twice.by_rank.accepted[0], 2 * m.by_rank.accepted[0]);
     EXPECT_DOUBLE_EQ(twice.acceptance_rate_of_rank(1), m.acceptance_rate_of_rank(1));
     EXPECT_EQ(m.acceptance_rate_of_rank(7), 0);
 }

@@ -17,8 +17,8 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/tree_growth.hpp"
-#include "multidraft/rows/indexed_rows.hpp"
 #include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/row_source.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
@@ -30,7 +30,7 @@
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "support/table_model.hpp"
 

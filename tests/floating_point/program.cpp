@@ -81,7 +81,7 @@ unsigned long long numbers_of(mt::program_input<float> const& in) {
     }
     double first[4] = {0.25, 0.5, 0.125, 0.125};
     double next[4] = {};
-    verify::first_survivor const who{first, 4, 0.3};
+    verify::detail::first_survivor const who{first, 4, 0.3};
     for (index_t i = 0; i < 50; ++i) {
         double const worse = static_cast<double>(p(i));
         double const same = static_cast<double>(q(i)) + 0.01;

@@ -14,7 +14,6 @@
 #include "fuzz/bytes.hpp"
 #include "fuzz/small_case.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/methods/list.hpp"
 #include "multidraft/rows/distribution.hpp"
@@ -89,7 +88,7 @@ void compare(small_case const& c, char const* name, output_law const& found) {
 
 template <class Group, class Sampler, class Verifier>
 void check_in(small_case const& c, char const* name, Sampler const& sampler, Verifier const& verifier) {
-    static_assert(Verifier::lossless);
+    static_assert(Verifier::traits.lossless);
     try {
         auto const found = law_of_step<Group>(sampler, verifier, c.children, c.models, {.most = most_branches});
         compare(c, name, found);

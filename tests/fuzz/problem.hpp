@@ -10,7 +10,6 @@
 #include "fuzz/bytes.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/logit_rows.hpp"

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "fuzz/problem.hpp"
+#include "multidraft/decode/sequence_drafter.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/lookup.hpp"
-#include "multidraft/draft/sequences.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
@@ -22,7 +22,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
-#include "multidraft/lossy/beam_sampling.hpp"
+#include "multidraft/lossy/joint_decoding.hpp"
 
 namespace {
 

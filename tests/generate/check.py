@@ -55,6 +55,37 @@ class Generate(unittest.TestCase):
         self.assertNotIn(PROMPT, one["text"])
         self.assertAlmostEqual(one["block_efficiency"], one["tokens"] / one["target_calls"])
 
+    def test_prompts_of_a_file_are_continued_together(self):
+        lines = [PROMPT, "A philosopher is", "In the beginning", "the act of", "And he said"]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "prompts.txt"
+            file.write_text("\n".join(lines[:2] + [""] + lines[2:]) + "\n", encoding="utf-8")
+            texts = []
+            for parallel in ("1", "2", "8"):
+                *found, whole = objects("--prompt-file", str(file), "--parallel", parallel, "--tokens", "16", "--tree", "2x1",
+                                        "--seed", "4")
+                self.assertEqual([one["prompt"] for one in found], lines)
+                self.assertEqual(whole["tokens"], sum(one["tokens"] for one in found))
+                self.assertEqual(whole["errors"], 0)
+                texts.append([one["token_ids"] for one in found])
+            # Whoever the neighbours are, and as the loop of one text.
+            self.assertEqual(texts[0], texts[1])
+            self.assertEqual(texts[0], texts[2])
+            (alone,) = objects("--prompt", PROMPT, "--tokens", "16", "--tree", "2x1", "--seed", "4")
+            self.assertEqual(alone["token_ids"], texts[0][0])
+            shared = run("--prompt-file", str(file), "--tokens", "8")
+            self.assertEqual(shared.returncode, 0, shared.stderr)
+            self.assertIn("5 prompts, 4 at a time", shared.stderr)
+            plain = run("--prompt-file", "-", "--tokens", "8", "--method", "autoregressive", text="\n".join(lines))
+            self.assertEqual(len(plain.stdout.splitlines()) >= len(lines), True)
+            for more, reason in ((["--stream"], "--prompt-file: not with"), (["--method", "block/iid"], "not by block/iid")):
+                refused = run("--prompt-file", str(file), *more)
+                self.assertEqual(refused.returncode, 1)
+                self.assertIn(reason, refused.stderr)
+            missing = run("--prompt-file", str(file) + ".none")
+            self.assertEqual((missing.returncode, missing.stdout), (1, ""))
+            self.assertIn("cannot be read", missing.stderr)
+
     def test_temperature_0_gives_one_text_with_every_lossless_method(self):
         for tree in ("1x1", "4x2x1"):
             rows = objects("--compare", "--prompt", PROMPT, "--tokens", "80", "--temperature", "0", "--tree", tree)

@@ -21,8 +21,8 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {
 
 // Sums in a team's memory are used once: a sampler that removes tokens from them leaves none to draw from again.
-static_assert(std::is_move_constructible_v<kokkos::team_chunk_sums<float>> &&
-              !std::is_copy_constructible_v<kokkos::team_chunk_sums<float>>);
+static_assert(std::is_move_constructible_v<shared_chunk_sums<float>> &&
+              !std::is_copy_constructible_v<shared_chunk_sums<float>>);
 
 template <class Real>
 struct entries {

@@ -9,7 +9,7 @@
 #include "cuda/on_device.cuh"
 #include "launches/runtime/standin.hpp"
 #include "launches/verdicts.hpp"
-#include "multidraft/batch/low_rank_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/methods/list.hpp"
 #include "multidraft/testing/test_numbers.hpp"

@@ -8,10 +8,8 @@
 
 #include "cuda/on_device.cuh"
 #include "launches/runtime/standin.hpp"
-#include "multidraft/cuda/cluster_group.cuh"
-#include "multidraft/cuda/grid_group.cuh"
+#include "multidraft/cuda/device_group.cuh"
 #include "multidraft/cuda/launch.cuh"
-#include "multidraft/cuda/workspace.cuh"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/row_view.hpp"
 

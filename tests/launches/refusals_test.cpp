@@ -10,17 +10,13 @@
 
 #include "cuda/on_device.cuh"
 #include "launches/runtime/standin.hpp"
-#include "multidraft/batch/caches.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/positions.hpp"
 #include "multidraft/cuda/on.cuh"
-#include "multidraft/cuda/refusal.hpp"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "support/batches.hpp"
@@ -37,7 +33,7 @@ using multidraft::testing::on_device;
 template <class Law = law::iid>
 struct most_likely {
     using law = Law;
-    static constexpr bool lossless = false;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = false};
     template <group G, class Tree, class Target, class Draft, class Source>
     verdict operator()(G const& g, Tree const&, target_rows<Target> const& target, draft_rows<Draft> const&, Source&,
                        std::int32_t, span<node_id>) const {
@@ -49,7 +45,7 @@ struct most_likely {
 /// The same, through one word of scratch per node.
 struct most_likely_in_scratch {
     using law = multidraft::law::iid;
-    static constexpr bool lossless = false;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = false};
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t) {
         return static_cast<std::size_t>(nodes) * sizeof(index_t);
     }
@@ -70,17 +66,8 @@ struct most_likely_in_scratch {
 };
 
 /// Draws nothing.
-template <class Law, bool ByText = false>
-struct silent {
-    using law = Law;
-    static constexpr bool addressed_by_text = true;
-    template <class G, class Q, class Sums, class Source>
-    drawn_children operator()(G const&, Q const&, Sums const&, Source&, draw_site, span<token_id>) const {
-        return {};
-    }
-};
 template <class Law>
-struct silent<Law, false> {
+struct silent {
     using law = Law;
     template <class G, class Q, class Sums, class Source>
     drawn_children operator()(G const&, Q const&, Sums const&, Source&, draw_site, span<token_id>) const {
@@ -275,7 +262,7 @@ TEST_F(cuda_device, drafting_refuses_what_a_host_can_see) {
     expect_refusal(draft(sampler, level, {tokens.data(), nullptr, -1}), "out.stride = -1: ");
     expect_refusal(draft(sampler, level, {tokens.data(), first, 0}), "level.wanted = null: ");
     expect_refusal(draft(silent<law::stratified>{}, level, out), "out.certain = null: ");
-    expect_refusal(draft(silent<law::iid, true>{}, level, out), "level.depths = null: ");
+    expect_refusal(draft(silent<law::shared_randomness>{}, level, out), "level.depths = null: ");
     EXPECT_EQ(standin::launches().size(), 1U);
 }
 
@@ -317,7 +304,7 @@ TEST_F(cuda_device, masks_and_compaction_refuse_what_a_host_can_see) {
     pages.data = bytes.data();
     pages.entry_bytes = 16;
     pages.entry_stride = 16;
-    expect_refusal(compact_caches(policy, pages, kept), "cache.page_entries = 0: ");
+    expect_refusal(compact_caches(policy, pages, kept), "cache.pages.entries = 0: ");
     kept.nodes = nullptr;
     expect_refusal(compact_caches(policy, good, kept), "kept.nodes = null: ");
     EXPECT_TRUE(standin::launches().empty());

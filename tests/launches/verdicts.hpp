@@ -10,7 +10,7 @@
 
 #include "cuda/on_device.cuh"
 #include "launches/runtime/standin.hpp"
-#include "multidraft/batch/workspace.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/methods/list.hpp"
 #include "support/batches.hpp"
@@ -40,7 +40,7 @@ inline shape_of_launch const shapes_of_strided_rows[] = {{"block", 301, {}, 1, f
 
 template <class Layout>
 [[nodiscard]] constexpr auto const& shapes_of() noexcept {
-    if constexpr (has_alignment<Layout>)
+    if constexpr (Layout::alignment > 0)
         return shapes_of_aligned_rows;
     else
         return shapes_of_strided_rows;

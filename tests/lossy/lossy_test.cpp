@@ -10,12 +10,10 @@
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/iid.hpp"
-#include "multidraft/lossy/beam_sampling_drafter.hpp"
-#include "multidraft/lossy/fallback.hpp"
 #include "multidraft/lossy/joint_decoding.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/rollback.hpp"
-#include "multidraft/lossy/target_initialised_decoding.hpp"
+#include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/research/early_stop.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/naive.hpp"
@@ -159,9 +157,9 @@ TEST(TargetStart, EndsItsChainsByADecisionModel) {
                       plain.metrics.drafted * some.metrics.target_calls);
             EXPECT_GT(some.metrics.drafted, 2 * width * some.metrics.target_calls - 2 * width);
             std::int64_t won = 0;
-            for (std::size_t start = 0; start < some.metrics.won_by_start.size(); ++start) {
-                won += some.metrics.won_by_start[start];
-                EXPECT_LE(some.metrics.accepted_by_start[start], depth * some.metrics.target_calls);
+            for (std::size_t start = 0; start < some.metrics.by_start.won.size(); ++start) {
+                won += some.metrics.by_start.won[start];
+                EXPECT_LE(some.metrics.by_start.accepted[start], depth * some.metrics.target_calls);
             }
             EXPECT_EQ(won, some.metrics.target_calls) << "one path wins each step";
         }

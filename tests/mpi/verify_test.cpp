@@ -45,7 +45,8 @@ TEST(mpi_communicator, exchanges_data) {
         from.insert(from.end(), bytes.back(), static_cast<char>(ranks.rank()));
     }
     std::vector<char> to(from.size());
-    ranks.all_to_all(from.data(), span<std::size_t const>(bytes), to.data(), span<std::size_t const>(bytes));
+    ranks.start_all_to_all(from.data(), span<std::size_t const>(bytes), to.data(), span<std::size_t const>(bytes));
+    ranks.wait();
     std::size_t at = 0;
     for (int r = 0; r < n; ++r)
         for (std::size_t k = 0; k < bytes[static_cast<std::size_t>(r)]; ++k) EXPECT_EQ(to[at++], static_cast<char>(r));

@@ -6,10 +6,9 @@
 #include <cstddef>
 #include <map>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "multidraft/analysis/recursive_rejection.hpp"
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_paired.hpp"
@@ -55,7 +54,7 @@ struct undrawn {
 
 /// Without replacement, given by its conditionals.
 struct without_replacement {
-    static constexpr std::string_view name = "without_replacement";
+    static constexpr multidraft::law_traits traits{.name = "without_replacement"};
     template <group G, distribution Q>
     static auto conditional(G const& g, Q const& q, span<token_id const> drawn) {
         return make_reweighted(g, q, undrawn{drawn});
@@ -73,7 +72,7 @@ struct neighbours {
     }
 };
 struct attracted {
-    static constexpr std::string_view name = "attracted";
+    static constexpr multidraft::law_traits traits{.name = "attracted"};
     template <group G, distribution Q>
     static auto conditional(G const& g, Q const& q, span<token_id const> drawn) {
         return make_reweighted(g, q, neighbours{drawn});
@@ -92,7 +91,7 @@ struct one_of_two {
     }
 };
 struct paired {
-    static constexpr std::string_view name = "paired";
+    static constexpr multidraft::law_traits traits{.name = "paired"};
     template <group G, distribution Q>
     static auto conditional(G const& g, Q const& q, span<token_id const> drawn) {
         token_id const top = g.argmax(q.size(), weight_of{q});
@@ -106,7 +105,7 @@ struct half_of {
     double operator()(index_t i) const { return parity < 0 || i % 2 == parity ? 1.0 : 0.25; }
 };
 struct by_parity {
-    static constexpr std::string_view name = "by_parity";
+    static constexpr multidraft::law_traits traits{.name = "by_parity"};
     template <group G, distribution Q>
     static auto conditional(G const& g, Q const& q, span<token_id const> drawn) {
         return make_reweighted(g, q, half_of{drawn.empty() ? -1 : drawn[0] % 2});
@@ -115,7 +114,7 @@ struct by_parity {
 
 /// Certain tokens, the most likely first: conditionals that are one-hot.
 struct in_order {
-    static constexpr std::string_view name = "in_order";
+    static constexpr multidraft::law_traits traits{.name = "in_order"};
     struct only {
         token_id x = multidraft::none;
         double operator()(index_t i) const { return i == x ? 1.0 : 0.0; }
@@ -156,7 +155,7 @@ TEST(Conditionals, AreProvedInLaunches) {
 
 /// One that ignores the dependence: each candidate against q itself.
 struct taken_for_independent {
-    static constexpr std::string_view name = "attracted";
+    static constexpr multidraft::law_traits traits{.name = "attracted"};
     template <group G, distribution Q>
     static auto conditional(G const& g, Q const& q, span<token_id const>) {
         return make_reweighted(g, q, neighbours{});
@@ -220,7 +219,7 @@ void expect_rate(int most) {
             double const rate = analysis::acceptance_recursive_conditionals(p, n, rows_of<Law>(q));
             auto const found =
                 law_of_step(draft::by_conditionals<Law>{}, verify::recursive_rejection<Law>{}, {n}, models);
-            EXPECT_NEAR(rate, found.mean_accepted, 1e-12) << Law::name << ", " << name_of(k) << ", n = " << n;
+            EXPECT_NEAR(rate, found.mean_accepted, 1e-12) << Law::traits.name << ", " << name_of(k) << ", n = " << n;
             auto const tuples = research::law_of_conditionals(n, rows_of<Law>(q));
             EXPECT_LE(rate, research::alpha_star_of_law(p, tuples).alpha_star + 1e-12);
         }

@@ -18,7 +18,7 @@
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/probabilities.hpp"
-#include "multidraft/rows/target_and_draft.hpp"
+#include "multidraft/rows/row_source.hpp"
 #include "multidraft/rows/widened_row.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"

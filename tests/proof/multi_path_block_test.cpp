@@ -197,7 +197,7 @@ TEST(multi_path_block, first_survivors_are_a_law) {
     double survive = 1;
     std::vector<double> const masses{0.2, 0.3, 0.05, 0.45};
     for (int level = 0; level < 6; ++level) {
-        verify::first_survivor const who{first.data(), 5, survive};
+        verify::detail::first_survivor const who{first.data(), 5, survive};
         double below = 0;
         double total = 0;
         for (double const mass : masses) {
@@ -220,7 +220,7 @@ TEST(multi_path_block, subtracts_no_powers) {
     double const worse = 0.7;
     double const mass = 1e-9;
     double const right = 8 * std::pow(worse, 7);  // the derivative of t^8, to 1e-8
-    double const here = verify::first_survivor{first.data(), 8, 1.0}.factor(worse, mass);
+    double const here = verify::detail::first_survivor{first.data(), 8, 1.0}.factor(worse, mass);
     double const naive = (std::pow(worse + mass, 8) - std::pow(worse, 8)) / mass;
     float const naive_float = (std::pow(0.7F + 1e-9F, 8.0F) - std::pow(0.7F, 8.0F)) / 1e-9F;
     EXPECT_NEAR(here / right, 1, 1e-7);

@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/analysis/k_seq.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_paired.hpp"

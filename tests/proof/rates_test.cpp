@@ -6,10 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/analysis/naive.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
-#include "multidraft/analysis/speculative_sampling.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"

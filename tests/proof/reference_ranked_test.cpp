@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/draft/certain_selection.hpp"
+#include "multidraft/draft/certain.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/group/host_group.hpp"

@@ -16,7 +16,7 @@
 #include "multidraft/verify/one_of.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "reference/nested_ranked_block.hpp"
 

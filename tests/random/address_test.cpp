@@ -1,5 +1,5 @@
 // Addressed uniforms: fixed values, one counter an address, the range and the spread.
-#include "multidraft/random/address.hpp"
+#include "multidraft/random/source.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "support/scripted.hpp"
 
 namespace {

@@ -10,10 +10,10 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/draft/certain_selection.hpp"
+#include "multidraft/draft/certain.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/exact_law.hpp"
-#include "multidraft/testing/shape_rule.hpp"
+#include "multidraft/testing/small_step.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "reference/ranked_node.hpp"

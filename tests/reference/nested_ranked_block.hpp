@@ -5,8 +5,8 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/testing/exact_law.hpp"
-#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
+#include "multidraft/testing/small_step.hpp"
 #include "reference/exact_ranked_law.hpp"
 #include "reference/ranked_block.hpp"
 

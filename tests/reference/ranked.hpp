@@ -9,15 +9,12 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "reference/ranked_node.hpp"
 
@@ -56,7 +53,7 @@ class ranked : public verify::node_by_node<ranked<Law>, Law> {
                   "law");
 
 public:
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     ranked() = default;
     /// `pooled`: tokens with less than this of the draws' law are pooled. At most that much acceptance is lost per

@@ -12,11 +12,10 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
+#include "multidraft/verify/verdict.hpp"
 #include "reference/rank_sets.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing::reference {

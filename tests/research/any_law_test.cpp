@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/research/independent.hpp"
 #include "multidraft/testing/kinds.hpp"

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "multidraft/base/error.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/random/source.hpp"

@@ -15,7 +15,7 @@
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/testing/test_numbers.hpp"
-#include "multidraft/verify/detail/named_rows.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace {
@@ -237,6 +237,31 @@ TEST_F(adjusted_logit_rows, have_the_mask_and_the_bias_of_their_node) {
     logit_rows const plain(rows, sampling_params{});
     static_assert(std::is_same_v<decltype(plain), logit_rows<float> const>);
     EXPECT_EQ(none(g, 1).mass(), plain(g, 1).mass());
+}
+
+TEST_F(adjusted_logit_rows, share_masks_and_biases_by_index) {
+    std::vector<std::int64_t> masks{2, 0, -1};
+    std::vector<std::int64_t> biases{-1, 0, 2};
+    auto const make = [&] {
+        return logit_rows(rows, sampling_params{},
+                          {.allowed = {words, 2},
+                           .allowed_of = masks.data(),
+                           .bias = {tokens, values, offsets},
+                           .bias_of = biases.data()});
+    };
+    auto const shared = make();
+    logit_rows const plain(rows, sampling_params{});
+    EXPECT_EQ(shared.view(0)(32), -std::numeric_limits<float>::infinity());
+    EXPECT_EQ(shared.view(0)(3), plain.view(0)(3));
+    EXPECT_EQ(shared.view(2)(32), plain.view(2)(32));
+    EXPECT_EQ(shared.view(2)(0), 3.5F);
+    masks[1] = 3;
+    EXPECT_EQ(refusal([&] { static_cast<void>(make()); }),
+              "allowed_of[1] = 3: the mask of a node is one of those there are");
+    masks[1] = 0;
+    biases[2] = 3;
+    EXPECT_EQ(refusal([&] { static_cast<void>(make()); }),
+              "bias_of[2] = 3: the bias of a node is one of those there are");
 }
 
 TEST_F(adjusted_logit_rows, have_masks_that_are_long_enough) {

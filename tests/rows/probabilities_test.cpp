@@ -9,7 +9,7 @@
 
 #include "multidraft/base/float16.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/rows/softmax_row.hpp"
+#include "multidraft/rows/softmax.hpp"
 
 namespace {
 

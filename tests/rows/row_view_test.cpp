@@ -25,6 +25,7 @@ float to_real(eighths x) noexcept { return static_cast<float>(x.value) / 8.0F; }
 /// An engine's own layout: even entries first, then the odd ones.
 struct halves {
     std::int64_t size = 0;
+    static constexpr int alignment = 0;
     std::int64_t operator()(multidraft::index_t i) const noexcept { return i / 2 + (i % 2 != 0 ? (size + 1) / 2 : 0); }
 };
 

@@ -2,7 +2,6 @@
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
-#include "multidraft/rows/softmax_row.hpp"
 
 #include <gtest/gtest.h>
 

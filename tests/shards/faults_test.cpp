@@ -59,7 +59,7 @@ TEST(shard_columns, follow_one_another) {
     }
 }
 
-/// Columns are exchanged by gathering if the communicator has no `all_to_all`.
+/// Columns are exchanged by gathering if the communicator has no `start_all_to_all`.
 TEST(shard_verify, needs_no_more_than_gathering) {
     ragged<float> b(ragged_shapes, 9001, samplings_of_all_kinds);
     b.draw_alone(draft::sequential{});

@@ -15,7 +15,6 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/shards/rank_team.hpp"
 #include "multidraft/shards/shard_group.hpp"
 #include "multidraft/shards/shard_rows.hpp"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/shards/rank_team.hpp"
 #include "multidraft/shards/shard_rows.hpp"
 #include "multidraft/shards/verify.hpp"

@@ -9,14 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/batch/caches.hpp"
-#include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
-#include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/positions.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
@@ -28,13 +26,13 @@
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "support/batches.hpp"
@@ -208,7 +206,7 @@ TEST_F(simt_batch, accepts_nothing_where_no_token_follows) {
 /// root's most likely token, with one counter per node in scratch; all lanes go to the child with the most.
 struct counting {
     using law = multidraft::law::sequential;
-    [[maybe_unused]] static constexpr bool lossless = false;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = false};
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return static_cast<std::size_t>(nodes) * sizeof(std::int32_t) + static_cast<std::size_t>(depth) * 2;
     }
@@ -563,10 +561,10 @@ TEST(simt_compaction, moves_what_the_host_moves) {
     std::vector<std::int32_t> const table{14, 3, 0, 7, 9, 1, 2, 13, 4, 5, 6, 8, 10, 11, 12};
     paged_cache paged;
     paged.data = bytes;
-    paged.table = table.data();
-    paged.table_stride = 5;
-    paged.page_entries = 8;
-    paged.page_stride = 2 * 8 * entry;
+    paged.pages.table = table.data();
+    paged.pages.table_stride = 5;
+    paged.pages.entries = 8;
+    paged.pages.page_stride = 2 * 8 * entry;
     paged.entry_stride = entry;
     paged.entry_bytes = entry;
     paged.axes[0] = {2, 8 * entry};

@@ -31,8 +31,8 @@ using mt::test_numbers;
 using mt::verifiers;
 
 // Sums in shared memory are used once: a sampler that removes tokens from them leaves none to draw from again.
-static_assert(std::is_move_constructible_v<cuda::shared_chunk_sums<float>> &&
-              !std::is_copy_constructible_v<cuda::shared_chunk_sums<float>>);
+static_assert(std::is_move_constructible_v<shared_chunk_sums<float>> &&
+              !std::is_copy_constructible_v<shared_chunk_sums<float>>);
 
 using bits = std::vector<std::uint64_t>;
 using order = simt_emulator::order;
@@ -150,7 +150,7 @@ void expect_grid_parity(int ranks, Program const& program, index_t n, std::uint6
                         << ", order " << static_cast<int>(o);
 }
 
-#ifdef MULTIDRAFT_EMULATOR_ASAN
+#if FIBRE_ASAN
 constexpr index_t sizes[] = {1, 257, 4097};
 constexpr bool sanitized = true;  // one of each kind: sanitizers make this ten times slower
 #else

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
-#include "multidraft/batch/draft_entry.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/verify_request.hpp"
-#include "multidraft/batch/widened_batch.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/testing/test_numbers.hpp"

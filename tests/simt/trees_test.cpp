@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "multidraft/base/error.hpp"
-#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "support/batches.hpp"

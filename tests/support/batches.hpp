@@ -8,15 +8,12 @@
 #include <limits>
 #include <vector>
 
-#include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/prepared_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"

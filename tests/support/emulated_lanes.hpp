@@ -13,32 +13,7 @@
 #include <vector>
 
 #include "multidraft/base/abi.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define MULTIDRAFT_EMULATOR_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define MULTIDRAFT_EMULATOR_ASAN 1
-#endif
-#endif
-#ifdef MULTIDRAFT_EMULATOR_ASAN
-#include <sanitizer/common_interface_defs.h>
-#endif
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#define MULTIDRAFT_EMULATOR_ASSEMBLY 1
-// A function that is opaque to its callers: the other stack also uses registers that the assembly does not name, such
-// as xmm16, and g++ keeps values in them across calls of a function that is merely not inlined.
-#if defined(__clang__)
-#define MULTIDRAFT_EMULATOR_OPAQUE __attribute__((noinline))
-#else
-#define MULTIDRAFT_EMULATOR_OPAQUE __attribute__((noipa))
-#endif
-#else
-#define MULTIDRAFT_EMULATOR_ASSEMBLY 0
-#include <ucontext.h>
-
-#endif
+#include "support/fibre.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
@@ -52,8 +27,8 @@ public:
     enum class order { first_come, last_come, warp_by_warp };
 
     simt_emulator(int ranks, int threads, order o = order::first_come)
-        : order_(o), ranks_(ranks), threads_(threads), fibres_(static_cast<std::size_t>(ranks * threads)) {
-        for (auto& f : fibres_) f.stack = std::make_unique<std::byte[]>(stack_size);
+        : order_(o), ranks_(ranks), threads_(threads), lanes_(static_cast<std::size_t>(ranks * threads)) {
+        for (auto& f : lanes_) f.stack = std::make_unique<std::byte[]>(stack_size);
     }
 
     /// Calls `body(rank, thread)` in every thread. Rethrows the first exception; throws on a deadlock.
@@ -67,8 +42,8 @@ public:
         ready_.clear();
         failure_ = nullptr;
         finished_ = 0;
-        for (std::size_t k = 0; k < fibres_.size(); ++k) {
-            prepare(fibres_[k]);
+        for (std::size_t k = 0; k < lanes_.size(); ++k) {
+            prepare(lanes_[k]);
             ready_.push_back(static_cast<int>(k));
         }
         while (!ready_.empty()) resume(take());
@@ -98,22 +73,11 @@ public:
     [[nodiscard]] int ranks() const noexcept { return ranks_; }
 
 private:
-#ifdef MULTIDRAFT_EMULATOR_ASAN
-    static constexpr std::size_t stack_size = std::size_t{1} << 19;
-#else
-    static constexpr std::size_t stack_size = std::size_t{1} << 17;
-#endif
+    static constexpr std::size_t stack_size = std::size_t{1} << (FIBRE_ASAN ? 19 : 17);
 
-#if MULTIDRAFT_EMULATOR_ASSEMBLY
-    using place = void*;
-#else
-    using place = ucontext_t;
-#endif
-
-    struct fibre {
+    struct lane {
         std::unique_ptr<std::byte[]> stack;
-        place at{};  ///< where it waits
-        void* fake_stack = nullptr;
+        fibre at;  ///< where it waits
         unsigned turn = 0;
         bool done = false;
     };
@@ -131,7 +95,7 @@ private:
     warp_state const& meet(T value, int kind) {
         static_assert(sizeof(T) <= sizeof(std::uint64_t) && std::is_trivially_copyable_v<T>);
         warp_state& w = warp_[static_cast<std::size_t>(running_ / 32)];
-        fibre& self = fibres_[static_cast<std::size_t>(running_)];
+        lane& self = lanes_[static_cast<std::size_t>(running_)];
         unsigned const turn = self.turn++ & 1U;
         auto const lane = static_cast<std::size_t>(running_ % 32);
         std::memcpy(&w.slot[turn][lane], &value, sizeof(T));
@@ -142,7 +106,7 @@ private:
 
     template <class T>
     [[nodiscard]] T received(warp_state const& w, int from, int kind) const {
-        unsigned const turn = (fibres_[static_cast<std::size_t>(running_)].turn + 1U) & 1U;
+        unsigned const turn = (lanes_[static_cast<std::size_t>(running_)].turn + 1U) & 1U;
         if (w.kind[turn][static_cast<std::size_t>(from)] != kind)
             throw std::logic_error("the threads of a warp meet in different operations");
         T result;
@@ -176,8 +140,8 @@ private:
     }
 
     static void enter() {
+        fibre::arrived();
         simt_emulator& self = *current_;
-        self.arrived(nullptr);
         int const k = self.running_;
         try {
             self.body_(self.argument_, k / self.threads_, k % self.threads_);
@@ -185,60 +149,12 @@ private:
         } catch (...) {
             if (!self.failure_) self.failure_ = std::current_exception();
         }
-        self.fibres_[static_cast<std::size_t>(k)].done = true;
+        self.lanes_[static_cast<std::size_t>(k)].done = true;
         self.leave();
     }
 
-    void arrived([[maybe_unused]] void* fake_stack) {
-#ifdef MULTIDRAFT_EMULATOR_ASAN
-        __sanitizer_finish_switch_fiber(fake_stack, &main_bottom_, &main_size_);
-#endif
-    }
-
-#if MULTIDRAFT_EMULATOR_ASSEMBLY
-    /// Continues another stack where it was left: ten times faster than swapcontext, which calls the kernel.
-    MULTIDRAFT_EMULATOR_OPAQUE static void change(void** from, void* to) {
-        asm volatile(
-            "leaq -128(%%rsp), %%rsp\n\t"
-            "pushq %%rbp\n\t"
-            "pushq %%rbx\n\t"
-            "leaq 1f(%%rip), %%rax\n\t"
-            "pushq %%rax\n\t"
-            "movq %%rsp, (%0)\n\t"
-            "movq %1, %%rsp\n\t"
-            "popq %%rax\n\t"
-            "jmp *%%rax\n"
-            "1:\n\t"
-            "popq %%rbx\n\t"
-            "popq %%rbp\n\t"
-            "leaq 128(%%rsp), %%rsp\n\t"
-            : "+D"(from), "+S"(to)
-            :
-            : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc", "xmm0", "xmm1",
-              "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
-              "xmm14", "xmm15");
-    }
-    static void go(place& from, place& to) { change(&from, to); }
-    static void begin(fibre& f) {
-        auto top = reinterpret_cast<std::uintptr_t>(f.stack.get() + stack_size) & ~std::uintptr_t{63};
-        auto* const frame = reinterpret_cast<void**>(top) - 2;  // as after a call: 8 past a multiple of 16
-        frame[0] = reinterpret_cast<void*>(&simt_emulator::enter);
-        frame[1] = nullptr;
-        f.at = frame;
-    }
-#else
-    static void go(ucontext_t& from, ucontext_t& to) { swapcontext(&from, &to); }
-    static void begin(fibre& f) {
-        getcontext(&f.at);
-        f.at.uc_stack.ss_sp = f.stack.get();
-        f.at.uc_stack.ss_size = stack_size;
-        f.at.uc_link = nullptr;
-        makecontext(&f.at, &simt_emulator::enter, 0);
-    }
-#endif
-
-    static void prepare(fibre& f) {
-        begin(f);
+    static void prepare(lane& f) {
+        f.at.begin(f.stack.get(), stack_size, &simt_emulator::enter);
         f.turn = 0;
         f.done = false;
     }
@@ -246,24 +162,12 @@ private:
     void resume(int k) {
         current_ = this;
         running_ = k;
-        fibre& f = fibres_[static_cast<std::size_t>(k)];
-#ifdef MULTIDRAFT_EMULATOR_ASAN
-        void* fake = nullptr;
-        __sanitizer_start_switch_fiber(&fake, f.stack.get(), stack_size);
-#endif
-        go(main_, f.at);
-#ifdef MULTIDRAFT_EMULATOR_ASAN
-        __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
-#endif
+        main_.go_to(lanes_[static_cast<std::size_t>(k)].at);
     }
 
     void leave() {
-        fibre& f = fibres_[static_cast<std::size_t>(running_)];
-#ifdef MULTIDRAFT_EMULATOR_ASAN
-        __sanitizer_start_switch_fiber(f.done ? nullptr : &f.fake_stack, main_bottom_, main_size_);
-#endif
-        go(f.at, main_);
-        arrived(f.fake_stack);
+        lane& f = lanes_[static_cast<std::size_t>(running_)];
+        f.at.go_to(main_, f.done);
     }
 
     inline static thread_local simt_emulator* current_ = nullptr;
@@ -271,7 +175,7 @@ private:
     order order_;
     int ranks_;
     int threads_;
-    std::vector<fibre> fibres_;
+    std::vector<lane> lanes_;
     std::vector<barrier> block_;
     std::vector<warp_state> warp_;
     barrier all_;
@@ -279,9 +183,7 @@ private:
     std::exception_ptr failure_;
     int finished_ = 0;
     int running_ = 0;
-    place main_{};
-    [[maybe_unused]] void const* main_bottom_ = nullptr;
-    [[maybe_unused]] std::size_t main_size_ = 0;
+    fibre main_;
     void (*body_)(void const*, int, int) = nullptr;
     void const* argument_ = nullptr;
 };

@@ -6,13 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/batch/accepted_index.hpp"
 #include "multidraft/batch/accepted_tokens.hpp"
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/linked_trees.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/batch/positions.hpp"
-#include "multidraft/batch/verify_predictions.hpp"
+#include "multidraft/batch/predictions.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/batches.hpp"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "multidraft/base/error.hpp"
-#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/cuda/level_order.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {

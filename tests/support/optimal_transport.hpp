@@ -16,12 +16,11 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/testing/enumerating.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
@@ -152,7 +151,7 @@ private:
 template <class Sampler>
 class optimal_transport : public verify::node_by_node<optimal_transport<Sampler>, typename Sampler::law> {
 public:
-    static constexpr bool lossless = true;
+    static constexpr multidraft::verify::verifier_traits traits{.lossless = true};
 
     /// The decision at one node: computes and follows the plan for its rows. No token where the tuple cannot have been
     /// drawn.

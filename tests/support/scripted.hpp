@@ -9,7 +9,7 @@
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/random/address.hpp"
+#include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

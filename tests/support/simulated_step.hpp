@@ -10,10 +10,8 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/exact_law.hpp"
-#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/testing/small_step.hpp"
 #include "support/chi_squared.hpp"

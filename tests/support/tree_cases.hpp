@@ -25,7 +25,7 @@ inline constexpr double proof_tolerance = 1e-12;
 template <class Sampler, class Verifier>
 void expect_lossless_trees(std::vector<tree_case> const& cases, Sampler sampler = {}, Verifier verifier = {},
                            int seeds = 3) {
-    static_assert(Verifier::lossless);
+    static_assert(Verifier::traits.lossless);
     proof const found = prove_lossless(sampler, verifier, {.trees = cases, .seeds = seeds, .most_branches = 2000000});
     EXPECT_TRUE(found.holds()) << found.report();
     EXPECT_TRUE(found.left_out.empty()) << found.report();

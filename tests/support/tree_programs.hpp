@@ -11,13 +11,11 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/draft/stratified.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
@@ -77,7 +75,7 @@ MULTIDRAFT_HD void verify_drawn(G const& g, Input const& in, Verifier const& ver
         node_id const end = size;
         for (node_id v = begin; v < end && n > 0; ++v) {
             auto q = process_logits(g, v % 2 == 0 ? in.q : in.p, in.w);
-            constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
+            constexpr bool by_text = Sampler::law::traits.addressed_by_text;
             drawn_children const drawn =
                 sampler(g, q.row, std::move(q.sums), source, draw_site{by_text ? position + level : position, v},
                         span<token_id>(in.tokens + size, static_cast<std::size_t>(n)));

@@ -8,9 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/estimate_acceptance.hpp"
-#include "multidraft/analysis/naive.hpp"
-#include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/draft/iid.hpp"

@@ -1,5 +1,5 @@
 // Trees in any order brought into level order: the definition, on random relabelled trees; errors.
-#include "multidraft/tree/level_order.hpp"
+#include "multidraft/tree/links.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include "multidraft/base/error.hpp"
 #include "multidraft/testing/test_numbers.hpp"
-#include "multidraft/tree/level_order.hpp"
+#include "multidraft/tree/links.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shapes.hpp"
 

@@ -18,17 +18,30 @@ LEVELS = ("-O2", "-O3")
 
 
 def functions(assembly):
-    """{name: its lines}, of functions with C names and the parts that compilers split from them."""
+    """{name: its lines}, of all functions and the parts that compilers split from them."""
     found, name = {}, None
     for line in assembly.splitlines():
         label = re.match(r"([A-Za-z_]\w*)(\.\w+)*:", line)
-        if label and not label.group(1).startswith("_Z"):
+        if label:
             name = label.group(1)
-        elif label:
-            name = None
         if name:
             found.setdefault(name, []).append(line)
     return found
+
+
+def with_callees(found, name):
+    """The lines of a function and of all that it calls: passes over a row are functions of their own."""
+    reached, left = [], [name]
+    while left:
+        name = left.pop()
+        if name in reached or name not in found:
+            continue
+        reached.append(name)
+        for line in found[name]:
+            call = re.match(r"\s+(?:call|jmp)\s+([A-Za-z_]\w*)", line)
+            if call:
+                left.append(call.group(1))
+    return [line for name in reached for line in found[name]]
 
 
 def main():
@@ -48,7 +61,7 @@ def main():
             if len(names) < 6 or not set(names) <= set(found):
                 sys.exit(f"the assembly has {', '.join(found)} of {', '.join(names)}")
             for name in names:
-                lines = found[name]
+                lines = with_callees(found, name)
                 wide = sum(bool(re.search(r"\bv(fn?madd|fn?msub)\d+ps\b.*%[yz]mm", line)) for line in lines)
                 scalar = sum(bool(re.search(r"\bv(fn?madd|fn?msub)\d+ss\b", line)) for line in lines)
                 print(f"{target} {level} {name}: {wide} of 32 bytes or more, {scalar} scalar")

@@ -3,7 +3,7 @@
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/row_view.hpp"
-#include "multidraft/rows/softmax_row.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/residual.hpp"
 
 using namespace multidraft;

@@ -190,7 +190,7 @@ void expect_the_same(AnyMethod const& method, std::uint64_t seeds) {
         });
         addressed_source source{addressed_uniforms(key.seed, key.request)};
         any_tree const theirs = grow(wanted, fill, [&](node_id v, std::int32_t depth, span<token_id> out) {
-            constexpr bool by_text = requires { requires sampler::addressed_by_text; };
+            constexpr bool by_text = sampler::law::traits.addressed_by_text;
             draw_site const site{key.position + (by_text ? depth : 0), v};
             if constexpr (several) {  // child k: the k-th of several draws from the row of its own model
                 std::vector<token_id> all(out.size());

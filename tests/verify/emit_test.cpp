@@ -1,5 +1,5 @@
 // The token after the last accepted node: its law, and that it costs no pass beyond the row's normaliser.
-#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/residual.hpp"
 
 #include <gtest/gtest.h>
 

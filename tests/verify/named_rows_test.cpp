@@ -1,5 +1,5 @@
 // Errors of rows name the model, the node and the entry; sampling parameters are checked where they are used.
-#include "multidraft/verify/detail/named_rows.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/lossy/beam_sampling.hpp"
+#include "multidraft/lossy/joint_decoding.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "verify/recorded.hpp"

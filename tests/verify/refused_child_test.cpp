@@ -5,7 +5,6 @@
 
 #include "multidraft/base/error.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/probabilities.hpp"

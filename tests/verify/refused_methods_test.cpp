@@ -15,7 +15,7 @@
 #include "multidraft/methods/list.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/probabilities.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "reference/methods.hpp"
 

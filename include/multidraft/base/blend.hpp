@@ -31,3 +31,13 @@ template <class Real>
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::detail
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// x+ = max(x, 0). NaN is kept, so that it shows in a sum.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD constexpr Real positive_part(Real x) noexcept {
+    return x < 0 ? Real(0) : x;
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

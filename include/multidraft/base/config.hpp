@@ -65,6 +65,18 @@
 #define MULTIDRAFT_ROLL
 #endif
 
+/// Passes over a row, which are not inlined. On a host their loops are then vectorised whatever surrounds the call;
+/// with a copy at every call on a device, a verifier takes nvcc half a minute and exceeds the register limit.
+#if defined(__CUDACC__)
+#define MULTIDRAFT_OUTLINE __noinline__
+#elif defined(__GNUC__) || defined(__clang__)
+#define MULTIDRAFT_OUTLINE __attribute__((noinline))
+#elif defined(_MSC_VER)
+#define MULTIDRAFT_OUTLINE __declspec(noinline)
+#else
+#define MULTIDRAFT_OUTLINE
+#endif
+
 namespace MULTIDRAFT_NAMESPACE {
 
 /// A token of the vocabulary, in [0, V).

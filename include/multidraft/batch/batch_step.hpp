@@ -13,24 +13,20 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
-#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/detail/step_arrays.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/step_inputs.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -183,7 +179,7 @@ public:
 
     /// The same with masks and biases.
     template <host_policy P, class T, class Layout>
-    void draw(P const& policy, rows_of_batch<T, Layout> const& q, batch_adjustments const& adjustments) {
+    void draw(P const& policy, rows_of_batch<T, Layout> const& q, logit_adjustments const& adjustments) {
         draw_from(policy, q, [&](auto const& rows) {
             return adjusted_batch<T, Layout>(rows, adjustments_of(draft_, drawn_nodes(), adjustments));
         });
@@ -219,8 +215,8 @@ public:
 
     /// The same with masks and biases of either model.
     template <host_policy P, class T, class Layout, class U, class LayoutOfDraft>
-    void verify(P const& policy, rows_of_batch<T, Layout> const& p, batch_adjustments const& of_target,
-                rows_of_batch<U, LayoutOfDraft> const& q, batch_adjustments const& of_draft) {
+    void verify(P const& policy, rows_of_batch<T, Layout> const& p, logit_adjustments const& of_target,
+                rows_of_batch<U, LayoutOfDraft> const& q, logit_adjustments const& of_draft) {
         auto const target = rows_of(target_, all_nodes(), p, requests_.sampling);
         auto const draft = rows_of(draft_, all_nodes(), q, requests_.draft_sampling);
         verify_rows(policy, adjusted_batch<T, Layout>(target, adjustments_of(target_, all_nodes(), of_target)),
@@ -258,11 +254,11 @@ public:
     /// The entries of the step that the target's caches keep besides those before the trees and the roots: an argument
     /// of `compact_caches`.
     [[nodiscard]] kept_batch kept_in_target() const {
-        return kept(verdicts_.in_target, verdicts_.accepted, verdicts_.target_roots);
+        return kept(verdicts_.target_cache.entries, verdicts_.accepted, verdicts_.target_cache.roots);
     }
     /// The same for the draft's caches.
     [[nodiscard]] kept_batch kept_in_draft() const {
-        return kept(verdicts_.in_draft, verdicts_.read_by_draft, verdicts_.draft_roots);
+        return kept(verdicts_.draft_cache.entries, verdicts_.read_by_draft, verdicts_.draft_cache.roots);
     }
 
     /// The trees, for masks and outputs in engines' formats.
@@ -310,7 +306,7 @@ private:
         return logit_batch<T, Layout>(rows, batch_sampling{sampling.data(), {}, {}, nullptr});
     }
     template <class Nodes>
-    static batch_adjustments adjustments_of(detail::step_model& model, Nodes const& nodes, batch_adjustments all) {
+    static logit_adjustments adjustments_of(detail::step_model& model, Nodes const& nodes, logit_adjustments all) {
         auto const mask = [all](std::int64_t row) { return all.mask_number(row); };
         auto const bias = [all](std::int64_t row) { return all.bias_number(row); };
         auto const allowed_of = model.numbers(model.allowed, nodes.first, nodes.second, none, mask);

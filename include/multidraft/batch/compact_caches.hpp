@@ -1,4 +1,4 @@
-// Compacting the caches of a batch in place, all layers in one call.
+// Compacting the caches of a batch in place, all layers in one call: their layouts, and the moves.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,12 +8,179 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
-#include "multidraft/batch/caches.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+/// The entries to keep of each request's tree: for request b `counts[b]` nodes at `nodes + b * stride`, increasing, as
+/// `verify_batch` writes them with that `path_stride`; with a stride of 0 they are at `nodes + offsets[b]`, as it
+/// writes them with the `offsets` of the trees.
+struct kept_batch {
+    std::int32_t requests = 0;
+    node_id const* nodes = nullptr;
+    std::int64_t stride = 0;
+    std::int32_t const* counts = nullptr;
+    std::int64_t const* bases = nullptr;  ///< the cache entry of node 0 of each request
+    std::int32_t first = 1;  ///< the k-th kept node goes to entry `bases[b] + first + k`; 1: the root stays
+    std::int64_t const* offsets = nullptr;  ///< read where `stride` is 0, of more than one request
+
+    /// The kept nodes of request b.
+    [[nodiscard]] MULTIDRAFT_HD node_id const* nodes_of(std::int32_t b) const noexcept {
+        return nodes + (stride == 0 && offsets != nullptr ? offsets[b] : b * stride);
+    }
+};
+
+/// A dimension of a cache around its entries, in bytes: layers, keys and values, heads.
+struct byte_axis {
+    std::int64_t count = 1;
+    std::int64_t stride = 0;
+};
+
+/// A cache, or a list of caches, whose entries are `entry_stride` bytes apart, each of `entry_bytes` bytes. Entry t
+/// of plane (i, j, k) of request b is at `data + b * request_stride + i * axes[0].stride + .. + t * entry_stride`.
+struct contiguous_cache {
+    static constexpr int dimensions = 4;
+
+    void* data = nullptr;
+    std::int64_t request_stride = 0;
+    std::int64_t entry_stride = 0;
+    std::int64_t entry_bytes = 0;
+    byte_axis axes[dimensions] = {};
+    /// For engines with a separate allocation for the keys and the values of each layer: the `listed` addresses of
+    /// these allocations, instead of `data`. May be null: `data`. The list is in memory of the machine that the call
+    /// runs on; its addresses are multiples of `list_alignment`.
+    void* const* list = nullptr;
+    std::int64_t listed = 1;
+    std::int64_t list_alignment = 16;
+
+    /// The byte at which entry t of request b begins.
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t offset(std::int32_t b, std::int64_t t) const noexcept {
+        return b * request_stride + t * entry_stride;
+    }
+};
+
+/// Where the pages of each request are: entry t of request b is entry `t % entries` of page `table[b * table_stride + t
+/// / entries]`, and pages are `page_stride` bytes apart. A table with one slot for each token has pages of one entry.
+struct page_table {
+    std::int32_t const* table = nullptr;
+    std::int64_t table_stride = 0;
+    std::int64_t entries = 0;
+    std::int64_t page_stride = 0;
+};
+
+/// A cache, or a list of caches, in pages.
+struct paged_cache {
+    static constexpr int dimensions = 4;
+
+    void* data = nullptr;
+    page_table pages{};
+    std::int64_t entry_stride = 0;
+    std::int64_t entry_bytes = 0;
+    byte_axis axes[dimensions] = {};
+    /// For engines with a separate allocation for the keys and the values of each layer: the `listed` addresses of
+    /// these allocations, instead of `data`. May be null: `data`. The list is in memory of the machine that the call
+    /// runs on; its addresses are multiples of `list_alignment`.
+    void* const* list = nullptr;
+    std::int64_t listed = 1;
+    std::int64_t list_alignment = 16;
+
+    /// The byte at which entry t of request b begins, by its page.
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t offset(std::int32_t b, std::int64_t t) const noexcept {
+        return pages.table[b * pages.table_stride + t / pages.entries] * pages.page_stride +
+               t % pages.entries * entry_stride;
+    }
+};
+
+namespace detail {
+
+/// The number of planes of a cache, over its whole list.
+template <class Cache>
+[[nodiscard]] constexpr std::int64_t planes_of(Cache const& cache) noexcept {
+    std::int64_t planes = cache.list == nullptr ? 1 : cache.listed;
+    for (auto const& axis : cache.axes) planes *= axis.count;
+    return planes;
+}
+
+/// A power of two divides this number if and only if it divides the address and the size of every entry.
+template <class Cache>
+[[nodiscard]] std::uintptr_t alignment_of(Cache const& cache) noexcept {
+    auto together = (cache.list == nullptr ? reinterpret_cast<std::uintptr_t>(cache.data)
+                                           : static_cast<std::uintptr_t>(cache.list_alignment)) |
+                    static_cast<std::uintptr_t>(cache.entry_stride) | static_cast<std::uintptr_t>(cache.entry_bytes);
+    if constexpr (requires { cache.pages; })
+        together |= static_cast<std::uintptr_t>(cache.pages.page_stride);
+    else
+        together |= static_cast<std::uintptr_t>(cache.request_stride);
+    for (auto const& axis : cache.axes)
+        if (axis.count > 1) together |= static_cast<std::uintptr_t>(axis.stride);
+    return together;
+}
+
+/// Moves the same piece of `sizeof(Piece)` bytes of every entry that moves, in one plane of one request.
+///
+/// No entry that a later move reads is overwritten by an earlier one (see `compact_entries`), so several are read
+/// before they are written.
+template <class Piece, class Cache>
+struct compact_piece {
+    Cache cache;
+    kept_batch kept;
+    std::int64_t pieces;  ///< of an entry
+    std::int64_t planes;  ///< over the whole list: `planes_of`
+
+    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
+        std::int64_t at = k % pieces * static_cast<std::int64_t>(sizeof(Piece));
+        std::int64_t plane = k / pieces % planes;
+        auto const b = static_cast<std::int32_t>(k / pieces / planes);
+        for (int a = Cache::dimensions; a-- > 0;) {
+            at += plane % cache.axes[a].count * cache.axes[a].stride;
+            plane /= cache.axes[a].count;
+        }
+        // The quotient that remains is the index in the list.
+        char* const data = static_cast<char*>(cache.list == nullptr ? cache.data : cache.list[plane]) + at;
+        node_id const* const nodes = kept.nodes_of(b);
+        std::int32_t const count = kept.counts[b];
+        std::int64_t const base = kept.bases[b];
+        constexpr std::int32_t together = 4;
+        for (std::int32_t begin = 0; begin < count; begin += together) {
+            Piece held[together] = {};
+            for (std::int32_t j = 0; j < together; ++j)
+                if (begin + j < count && nodes[begin + j] != kept.first + begin + j)
+                    copy(&held[j], data + cache.offset(b, base + nodes[begin + j]));
+            for (std::int32_t j = 0; j < together; ++j)
+                if (begin + j < count && nodes[begin + j] != kept.first + begin + j)
+                    copy(data + cache.offset(b, base + kept.first + begin + j), &held[j]);
+        }
+    }
+
+private:
+    /// Copies one piece; on a device through its type, so that it is one access.
+    static MULTIDRAFT_HD void copy(void* to, void const* from) noexcept {
+#if MULTIDRAFT_ON_DEVICE
+        *static_cast<Piece*>(to) = *static_cast<Piece const*>(from);
+#else
+        __builtin_memcpy(to, from, sizeof(Piece));
+#endif
+    }
+};
+
+struct alignas(16) bytes_16 {
+    std::uint32_t word[4];
+};
+
+/// Calls `with(piece)` with the largest type of piece that divides every entry of a cache.
+template <class Cache, class With>
+auto with_piece(Cache const& cache, With const& with) {
+    std::uintptr_t const together = alignment_of(cache);
+    if (together % 16 == 0) return with(bytes_16{});
+    if (together % 8 == 0) return with(std::uint64_t{});
+    if (together % 4 == 0) return with(std::uint32_t{});
+    if (together % 2 == 0) return with(std::uint16_t{});
+    return with(std::uint8_t{});
+}
+
+}  // namespace detail
 
 namespace detail {
 
@@ -36,9 +203,9 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
     if (cache.entry_bytes < 1) refuse("cache.entry_bytes", cache.entry_bytes, "an entry has 1 byte or more");
     if (cache.entry_stride < cache.entry_bytes)
         refuse("cache.entry_stride", cache.entry_stride, "entries would overlap");
-    if constexpr (requires { cache.page_entries; }) {
-        if (cache.page_entries < 1) refuse("cache.page_entries", cache.page_entries, "a page has 1 entry or more");
-        refuse_null(cache.table, "cache.table");
+    if constexpr (requires { cache.pages; }) {
+        if (cache.pages.entries < 1) refuse("cache.pages.entries", cache.pages.entries, "a page has 1 entry or more");
+        refuse_null(cache.pages.table, "cache.pages.table");
     }
     for (int a = 0; a < Cache::dimensions; ++a) {
         if (cache.axes[a].count < 1) refuse("cache.axes", a, cache.axes[a].count, "a dimension has 1 plane or more");

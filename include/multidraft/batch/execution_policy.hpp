@@ -11,9 +11,8 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/numbers.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/group/group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -14,6 +16,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/group/host_group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -76,12 +79,12 @@ public:
         std::scoped_lock const one_call(calls_);
         {
             std::scoped_lock const lock(mutex_);
-            task_ = &task;
-            run_ = [](void const* what, int k) { (*static_cast<Task const*>(what))(k); };
-            next_ = 0;
-            count_ = count;
-            unfinished_ = count;
-            failure_ = nullptr;
+            call_.task = &task;
+            call_.run = [](void const* what, int k) { (*static_cast<Task const*>(what))(k); };
+            call_.next = 0;
+            call_.count = count;
+            call_.unfinished = count;
+            call_.failure = nullptr;
         }
         // Wakes at most as many threads as there are tasks.
         if (count > concurrency() - 1)
@@ -90,15 +93,25 @@ public:
             for (int k = 1; k < count; ++k) posted_.notify_one();
         std::unique_lock lock(mutex_);
         take_tasks(lock);
-        finished_.wait(lock, [this] { return unfinished_ == 0; });
-        if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+        finished_.wait(lock, [this] { return call_.unfinished == 0; });
+        if (call_.failure != nullptr) std::rethrow_exception(std::exchange(call_.failure, nullptr));
     }
 
 private:
+    /// The call in progress: its function, and what is left of its tasks.
+    struct call {
+        void (*run)(void const*, int) = nullptr;
+        void const* task = nullptr;
+        int next = 0;
+        int count = 0;
+        int unfinished = 0;
+        std::exception_ptr failure;
+    };
+
     void work() const {
         std::unique_lock lock(mutex_);
         for (;;) {
-            posted_.wait(lock, [this] { return ending_ || next_ < count_; });
+            posted_.wait(lock, [this] { return ending_ || call_.next < call_.count; });
             if (ending_) return;
             take_tasks(lock);
         }
@@ -106,10 +119,10 @@ private:
 
     /// Runs tasks until none is left to start. The lock is released while a task runs.
     void take_tasks(std::unique_lock<std::mutex>& lock) const {
-        while (next_ < count_) {
-            int const k = next_++;
-            auto const run = run_;
-            void const* const task = task_;
+        while (call_.next < call_.count) {
+            int const k = call_.next++;
+            auto const run = call_.run;
+            void const* const task = call_.task;
             lock.unlock();
             std::exception_ptr failure;
             try {
@@ -118,8 +131,8 @@ private:
                 failure = std::current_exception();
             }
             lock.lock();
-            if (failure != nullptr && failure_ == nullptr) failure_ = failure;
-            if (--unfinished_ == 0) finished_.notify_one();
+            if (failure != nullptr && call_.failure == nullptr) call_.failure = failure;
+            if (--call_.unfinished == 0) finished_.notify_one();
         }
     }
 
@@ -137,12 +150,7 @@ private:
     mutable std::mutex mutex_;  ///< protects what follows
     mutable std::condition_variable posted_;
     mutable std::condition_variable finished_;
-    mutable void (*run_)(void const*, int) = nullptr;
-    mutable void const* task_ = nullptr;
-    mutable int next_ = 0;
-    mutable int count_ = 0;
-    mutable int unfinished_ = 0;
-    mutable std::exception_ptr failure_;
+    mutable call call_;
     bool ending_ = false;
 };
 
@@ -174,3 +182,49 @@ private:
 static_assert(host_policy<host_threads>);
 
 }  // namespace MULTIDRAFT_NAMESPACE
+
+namespace MULTIDRAFT_NAMESPACE::detail {
+
+/// The host group inside a batched call, which does not throw: a row that is not a distribution affects one request
+/// only.
+struct host_batch_group : host_group {
+    static constexpr bool throws = false;
+};
+
+/// The number of tasks for a call of that many parts.
+template <host_policy P>
+[[nodiscard]] int tasks_of(P const& policy, std::int32_t parts) {
+    int const most = static_cast<int>(policy.concurrency());
+    return parts < most ? parts : most;
+}
+
+/// Calls `body(part, task)` for every part; each task takes the next part when it is done with one. Concurrent calls
+/// have different tasks.
+template <host_policy P, class Body>
+void parallel_for(P const& policy, std::int32_t parts, Body const& body) {
+    if (parts < 1) return;
+    std::atomic<std::int32_t> next{0};
+    policy.parallel_for(tasks_of(policy, parts), [&](int task) {
+        for (std::int32_t k = next.fetch_add(1, std::memory_order_relaxed); k < parts;
+             k = next.fetch_add(1, std::memory_order_relaxed))
+            body(k, task);
+    });
+}
+
+/// Atomic minimum with `value`.
+template <class T>
+void lower(std::atomic<T>& shared, T value) noexcept {
+    T seen = shared.load(std::memory_order_relaxed);
+    while (value < seen && !shared.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+    }
+}
+
+/// Atomic maximum with `value`.
+template <class T>
+void raise(std::atomic<T>& shared, T value) noexcept {
+    T seen = shared.load(std::memory_order_relaxed);
+    while (seen < value && !shared.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+    }
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::detail

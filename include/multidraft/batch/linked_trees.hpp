@@ -10,18 +10,27 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/batch/built_trees.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
-#include "multidraft/tree/eagle_lists.hpp"
-#include "multidraft/tree/level_order.hpp"
-#include "multidraft/tree/sibling_links.hpp"
-#include "multidraft/tree/token_ids.hpp"
+#include "multidraft/tree/links.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+/// The arrays for the trees in level order. Each request keeps its number of nodes, so `offsets` stay valid.
+struct built_trees {
+    node_id* parents = nullptr;
+    token_id* tokens = nullptr;      ///< may be null for `cuda::build_trees`
+    node_id* order = nullptr;        ///< the node's number in the input; may be null
+    std::int32_t* depths = nullptr;  ///< levels below the root; may be null
+    std::int32_t* faults = nullptr;  ///< per request, the number of nodes not connected to the root; may be null
+    index_t* certain = nullptr;      ///< certain children of each node, if the input has them; may be null
+    /// `offsets[b] + order`: each node's row in the order of the input, as `row_of` for rows in that order; may be
+    /// null.
+    std::int64_t* rows = nullptr;
+};
 
 /// The links of all nodes of a batch (see `write_links`), counted from each request's own root, node 0, and their
 /// tokens. Node v of request b is entry `offsets[b] + v`. `Id`: `std::int64_t` (SGLang's `retrive_next_token`,

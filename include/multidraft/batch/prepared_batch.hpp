@@ -2,20 +2,98 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/optional_members.hpp"
+#include "multidraft/group/runs.hpp"
+#include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/row_view.hpp"
-#include "multidraft/rows/softmax_row.hpp"
-#include "multidraft/rows/truncated_view.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/rows/truncation.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// A row of logits, and for each chunk a word of which bit k says whether run k of the chunk (`run_length` entries) has
+/// a token that truncation keeps. The host group does not read the other runs (`has_empty_runs`). Without words it
+/// reads all.
+template <class View>
+class truncated_view {
+public:
+    using real = typename View::real;
+
+    truncated_view() = default;
+    /// `chunks_of(row.size())` words, or null.
+    MULTIDRAFT_HD explicit truncated_view(View row, std::uint64_t const* runs = nullptr) noexcept
+        : row_(row), runs_(runs) {}
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return row_.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept { return row_(i); }
+
+    /// See `has_runs`.
+    [[nodiscard]] MULTIDRAFT_HD truncated_view in_chunk(index_t, index_t) const noexcept { return *this; }
+    /// See `has_empty_runs`.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_empty_run(index_t begin) const noexcept {
+        return runs_ != nullptr && (runs_[begin / chunk_size] >> (begin / run_length % 64) & 1U) == 0;
+    }
+    /// See `has_runs`.
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t, Body const& body) const {
+        if (is_empty_run(begin))
+            body(constant_run<real>(minus_infinity<real>, row_.size()));
+        else
+            body(row_);
+    }
+
+private:
+    static_assert(chunk_size == 64 * run_length);
+
+    View row_{};
+    std::uint64_t const* runs_ = nullptr;
+};
+
+}  // namespace detail
+
+/// The longest rows, in chunks, that `write_kept_runs` takes.
+inline constexpr index_t most_chunks_with_runs = 512;
+
+/// Writes the words of a `truncated_view`: which runs of a row may have a token with mass. `row.size()` is at most
+/// `most_chunks_with_runs` chunks. One pass.
+template <group G, sparse_distribution Row>
+MULTIDRAFT_HD void write_kept_runs(G const& g, Row const& row, std::uint64_t* runs) {
+    // Sixteen runs are a counter, to which each adds its bit once: at its first token.
+    constexpr index_t of_counter = 16;
+    constexpr index_t counters_of_chunk = chunk_size / run_length / of_counter;
+    index_t const n = row.size();
+    index_t const chunks = chunks_of(n);
+    auto storage = g.template counters<static_cast<std::size_t>(most_chunks_with_runs * counters_of_chunk)>();
+    span<std::uint64_t> const counters(storage.data(), static_cast<std::size_t>(chunks * counters_of_chunk));
+    g.histogram(
+        n,
+        [row](index_t i)
+            MULTIDRAFT_INLINE_LAMBDA { return row.may_have_mass(i) ? i / (run_length * of_counter) : none; },
+        [row](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            index_t before = i;
+            while (before % run_length != 0 && !row.may_have_mass(before - 1)) --before;
+            return before % run_length != 0 ? 0 : std::int32_t{1} << (i / run_length % of_counter);
+        },
+        counters);
+    if (!g.leader()) return;
+    for (index_t c = 0; c < chunks; ++c) {
+        std::uint64_t word = 0;
+        for (index_t k = 0; k < counters_of_chunk; ++k)
+            word |= counters[static_cast<std::size_t>(c * counters_of_chunk + k)] << (k * of_counter);
+        runs[c] = word;
+    }
+}
 
 /// The numbers that turn a row of logits into a distribution, in single precision: `prepare_batch` and `draft_batch`
 /// write them and `prepared_batch` reads them, so that a verifier need not read the row again for its normaliser.
@@ -75,22 +153,22 @@ struct prepared_batch : rows_of_batch<T, Layout> {
 
     /// The distribution of node i.
     template <group G>
-    [[nodiscard]] MULTIDRAFT_HD softmax_row<truncated_view<row_view<T, Layout>>> operator()(G const&, std::int64_t i,
-                                                                                            std::int32_t) const {
+    [[nodiscard]] MULTIDRAFT_HD softmax_row<detail::truncated_view<row_view<T, Layout>>> operator()(
+        G const&, std::int64_t i, std::int32_t) const {
         row_state const& s = states[i];
         truncation_threshold<float> kept;
         kept.value = s.cut_value;
         kept.last = s.cut_last;
-        truncated_view<row_view<T, Layout>> const x(this->view(i),
-                                                    runs == nullptr ? nullptr : runs + i * chunks_of(this->vocabulary));
-        softmax_row<truncated_view<row_view<T, Layout>>> row(x, s.largest, s.scale, kept);
+        detail::truncated_view<row_view<T, Layout>> const x(
+            this->view(i), runs == nullptr ? nullptr : runs + i * chunks_of(this->vocabulary));
+        softmax_row<detail::truncated_view<row_view<T, Layout>>> row(x, s.largest, s.scale, kept);
         row.set_mass(s.mass);
         return row;
     }
     /// The same with the chunk sums of its weights. Reads `sums`.
     template <group G>
-    [[nodiscard]] MULTIDRAFT_HD processed_row<truncated_view<row_view<T, Layout>>, chunk_sums_of<G, float>> with_sums(
-        G const& g, std::int64_t i, std::int32_t b) const {
+    [[nodiscard]] MULTIDRAFT_HD processed_row<detail::truncated_view<row_view<T, Layout>>, chunk_sums_of<G, float>>
+    with_sums(G const& g, std::int64_t i, std::int32_t b) const {
         return {(*this)(g, i, b),
                 g.sums_from(this->vocabulary, sums + i * kept_sums(this->vocabulary), states[i].mass)};
     }

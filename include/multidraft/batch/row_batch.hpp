@@ -1,4 +1,4 @@
-// Rows of a batch in place: logits and probabilities.
+// Rows of a batch in place: logits, with masks and biases or without, and probabilities.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,16 +7,59 @@
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/batch/batch_sampling.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/adjusted_view.hpp"
 #include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/low_rank_term.hpp"
 #include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/row_source.hpp"
 #include "multidraft/rows/row_view.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/widened_row.hpp"
+#include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+/// Sampling parameters as separate arrays, such as a server's tensors of temperatures, top-k, top-p and min-p. For a
+/// null array the parameter of `otherwise` is used. Nothing is owned.
+///
+/// The values have the meaning described at `sampling_params`. A top-k of at least the vocabulary's size keeps every
+/// token, like 0.
+struct sampling_arrays {
+    float const* temperature = nullptr;
+    index_t const* top_k = nullptr;
+    float const* top_p = nullptr;
+    float const* min_p = nullptr;
+
+    /// The parameters at one index of the arrays.
+    [[nodiscard]] MULTIDRAFT_HD sampling_params operator()(std::int64_t slot,
+                                                           sampling_params const& otherwise) const noexcept {
+        sampling_params result = otherwise;
+        if (temperature != nullptr) result.temperature = temperature[slot];
+        if (top_k != nullptr) result.top_k = top_k[slot];
+        if (top_p != nullptr) result.top_p = top_p[slot];
+        if (min_p != nullptr) result.min_p = min_p[slot];
+        return result;
+    }
+};
+
+/// The sampling parameters of the requests of a batch: entry b of `sampling` for request b or, where that is null, of
+/// `arrays`. With `slot_of` it is entry `slot_of[b]`, for engines that keep parameters by the request's slot in the
+/// batch.
+struct batch_sampling {
+    sampling_params const* sampling = nullptr;  ///< one per request; may be null: `default_sampling` for all
+    sampling_params default_sampling{};         ///< where `sampling` is null
+    sampling_arrays arrays{};                   ///< where `sampling` is null; its null arrays mean the default
+    std::int32_t const* slot_of = nullptr;      ///< may be null
+
+    /// The parameters of request b.
+    [[nodiscard]] MULTIDRAFT_HD sampling_params sampling_of(std::int32_t b) const noexcept {
+        std::int64_t const slot = slot_of == nullptr ? b : slot_of[b];
+        return sampling == nullptr ? arrays(slot, default_sampling) : sampling[slot];
+    }
+};
 
 /// Rows of a batch as distributions: `rows(g, i, b)` is the distribution of node i of the batch, numbered across all
 /// requests, which belongs to request b; `rows.vocabulary` is the number of entries of a row. `logit_batch`,
@@ -174,5 +217,123 @@ concept logit_row_batch = row_batch<R> && detail::has_sampling<R> && detail::has
     { rows.row(i) } -> std::convertible_to<std::int64_t>;
     rows.with_sums(g, i, b);
 };
+
+/// The types accepted as the draft's rows: a batch of rows, or `verify::no_draft_rows` where the verifier reads none.
+template <class R>
+concept draft_row_batch = row_batch<R> || std::is_same_v<R, verify::no_draft_rows>;
+
+/// A `logit_batch` with grammar masks, logit bias and penalties: `adjusted_batch(rows, {.allowed = {bits, masks,
+/// words}})`. The decisions have the same bits as with rows that were changed beforehand (`adjusted_view`), on every
+/// machine.
+///
+/// In `draft_batch` entry e has the mask and the bias of index e. `children_batch::states` describes plain rows, so it
+/// must be null here, and `verify_batch` gets the draft's rows with the masks they were drawn with. If every token of a
+/// row is forbidden, the request gets the token `none`.
+template <class T, class Layout = contiguous>
+struct adjusted_batch : logits_of_batch<adjusted_batch<T, Layout>, T, Layout> {
+    logit_adjustments adjustments{};
+
+    adjusted_batch() = default;
+    /// Rows and adjustments belong to the caller.
+    MULTIDRAFT_HD adjusted_batch(logit_batch<T, Layout> const& rows, logit_adjustments const& of_nodes) noexcept
+        : logits_of_batch<adjusted_batch, T, Layout>(rows, rows), adjustments(of_nodes) {}
+
+    /// The row of node i with its mask and bias.
+    [[nodiscard]] MULTIDRAFT_HD adjusted_view<row_view<T, Layout>> view(std::int64_t i) const noexcept {
+        return {rows_of_batch<T, Layout>::view(i), adjustments.mask(i), adjustments.bias_at(i)};
+    }
+};
+
+namespace detail {
+
+/// Rows of logits with masks and biases.
+template <class Rows>
+concept has_adjustments = requires(Rows const& rows) {
+    { rows.adjustments } -> std::convertible_to<logit_adjustments>;
+};
+
+}  // namespace detail
+
+/// The draft's rows of a block drafter with a term of the parent's token ([DSpark]): `low_rank_batch(rows, term,
+/// trees.tokens)`. The row of node i is `rows`' row i, with `row_of` that of its depth, plus the term of token
+/// `tokens[i]`, the node's own. In `draft_batch` i is the entry, and `tokens[i]` the token of its node.
+///
+/// Decisions have the same bits as with rows that were written out, on every machine. An entry costs `rank`
+/// multiply-adds each time it is read: write rows out where they are read often. `children_batch::states` must be null.
+template <class T, class W = float, class Layout = contiguous>
+struct low_rank_batch : logits_of_batch<low_rank_batch<T, W, Layout>, T, Layout> {
+    low_rank_term<W> term{};
+    token_id const* tokens = nullptr;
+
+    low_rank_batch() = default;
+    /// Rows, weights and tokens belong to the caller.
+    MULTIDRAFT_HD low_rank_batch(logit_batch<T, Layout> const& rows, low_rank_term<W> const& of_token,
+                                 token_id const* of_nodes) noexcept
+        : logits_of_batch<low_rank_batch, T, Layout>(rows, rows), term(of_token), tokens(of_nodes) {}
+
+    /// The row of node i with the term of its token; without a term where it has none.
+    [[nodiscard]] MULTIDRAFT_HD low_rank_view<row_view<T, Layout>, W> view(std::int64_t i) const noexcept {
+        token_id const x = tokens[i];
+        return (x < 0 ? low_rank_term<W>{} : term)(rows_of_batch<T, Layout>::view(i), x < 0 ? 0 : x);
+    }
+};
+
+namespace detail {
+
+/// Rows with a term of the node's token.
+template <class Rows>
+concept has_token_term = requires(Rows const& rows) {
+    rows.term;
+    rows.tokens;
+};
+
+/// Rows that are changed as they are read: a state of the row in memory would be that of another row.
+template <class Rows>
+concept changed_when_read = has_adjustments<Rows> || has_token_term<Rows>;
+
+}  // namespace detail
+
+/// The draft's rows in the target's vocabulary, for `verify_batch` and `validate_batch`: `widened_batch(rows,
+/// {draft_of, vocabulary})`, where `rows` is a `logit_batch`, a `prepared_batch` or a `probability_batch` in the
+/// draft's vocabulary.
+///
+/// Children are drawn from `rows`; `children_batch::token_of` translates them to the target's vocabulary.
+template <row_batch Rows>
+struct widened_batch {
+    Rows rows;
+    vocabulary_map map;
+    index_t vocabulary = 0;  ///< the target's
+
+    widened_batch() = default;
+    /// The arrays of the rows and of the map are not owned.
+    MULTIDRAFT_HD constexpr widened_batch(Rows const& of_draft, vocabulary_map of_vocabulary) noexcept
+        : rows(of_draft), map(of_vocabulary), vocabulary(of_vocabulary.size) {}
+
+    /// The distribution of node i of request b.
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
+        return widened_row(rows(g, i, b), map);
+    }
+};
+
+namespace detail {
+
+/// Rows that are read through a `vocabulary_map`.
+template <class Rows>
+concept has_map = requires(Rows const& rows) {
+    { rows.map } -> std::convertible_to<vocabulary_map>;
+    rows.rows.vocabulary;
+};
+
+/// The rows in the draft's vocabulary if `rows` has a map, else `rows`.
+template <class Rows>
+[[nodiscard]] MULTIDRAFT_HD constexpr auto const& unmapped(Rows const& rows) noexcept {
+    if constexpr (has_map<Rows>)
+        return rows.rows;
+    else
+        return rows;
+}
+
+}  // namespace detail
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -78,87 +78,96 @@ class step_reader {
 public:
     /// Begins a step.
     void clear() {
-        for (auto* const rows : {&parent_rows_, &row_of_node_, &last_row_}) rows->clear();
-        for (auto* const entries : {&entry_of_row_, &first_entries_, &next_entry_, &root_entry_}) entries->clear();
+        for (auto* const rows : {&step_.parent_rows, &step_.row_of_node, &step_.last_row}) rows->clear();
+        for (auto* const entries : {&step_.entry_of_row, &step_.first_entries, &step_.next_entry, &step_.root_entry})
+            entries->clear();
         begin();
     }
 
     /// A request with that many nodes, and that many tokens in its cache.
     void add_request(node_id nodes, index_t in_cache) {
-        for (auto* const entries : {&first_entries_, &next_entry_}) entries->push_back(in_cache);
-        root_entry_.push_back(none);
-        last_row_.push_back(none);
-        row_of_node_.resize(row_of_node_.size() + static_cast<std::size_t>(nodes), none);
+        for (auto* const entries : {&step_.first_entries, &step_.next_entry}) entries->push_back(in_cache);
+        step_.root_entry.push_back(none);
+        step_.last_row.push_back(none);
+        step_.row_of_node.resize(step_.row_of_node.size() + static_cast<std::size_t>(nodes), none);
     }
 
     /// Begins a call.
     void begin() {
-        for (auto* const numbers : {&tokens_, &positions_, &requests_, &entries_}) numbers->clear();
-        for (auto* const places : {&offsets_, &scored_}) places->clear();
-        offsets_.push_back(0);
-        first_row_ = rows();
+        for (auto* const numbers : {&call_.tokens, &call_.positions, &call_.requests, &call_.entries}) numbers->clear();
+        for (auto* const places : {&call_.offsets, &call_.scored}) places->clear();
+        call_.offsets.push_back(0);
+        call_.first_row = rows();
     }
 
     /// The tokens of a text that the cache lacks, without the last one, which is the root.
     void read_text(std::int32_t b, span<token_id const> text) { read_all(b, text.first(text.size() - 1)); }
     /// The same with the last one.
     void read_all(std::int32_t b, span<token_id const> text) {
-        for (auto k = static_cast<std::size_t>(next_entry_[at(b)]); k < text.size(); ++k) {
-            std::int64_t const above = last_row_[at(b)];
-            last_row_[at(b)] = read(b, text[k], static_cast<std::int32_t>(k), above);
+        for (auto k = static_cast<std::size_t>(step_.next_entry[at(b)]); k < text.size(); ++k) {
+            std::int64_t const above = step_.last_row[at(b)];
+            step_.last_row[at(b)] = read(b, text[k], static_cast<std::int32_t>(k), above);
         }
     }
 
     /// A node: its index among the nodes of all requests, that of its parent (`none`: it is the root).
     void read_node(std::int32_t b, std::int64_t node, std::int64_t parent, token_id token, std::int32_t position) {
-        scored_.push_back(static_cast<std::int64_t>(tokens_.size()));
-        if (parent == none) root_entry_[at(b)] = next_entry_[at(b)];
-        row_of_node_[at(node)] = read(b, token, position, parent == none ? last_row_[at(b)] : row_of_node_[at(parent)]);
+        call_.scored.push_back(static_cast<std::int64_t>(call_.tokens.size()));
+        if (parent == none) step_.root_entry[at(b)] = step_.next_entry[at(b)];
+        step_.row_of_node[at(node)] =
+            read(b, token, position, parent == none ? step_.last_row[at(b)] : step_.row_of_node[at(parent)]);
     }
 
     /// Ends the inputs of a request.
-    void end_request() { offsets_.push_back(static_cast<std::int64_t>(tokens_.size())); }
+    void end_request() { call_.offsets.push_back(static_cast<std::int64_t>(call_.tokens.size())); }
 
     /// The inputs of the call.
     [[nodiscard]] step_inputs inputs() const {
-        return {tokens_,    positions_, requests_,      entries_,     offsets_,
-                first_row_, scored_,    first_entries_, parent_rows_, entry_of_row_};
+        return {call_.tokens,    call_.positions, call_.requests,      call_.entries,     call_.offsets,
+                call_.first_row, call_.scored,    step_.first_entries, step_.parent_rows, step_.entry_of_row};
     }
 
     /// The row of every node; `none`: not read.
-    [[nodiscard]] std::vector<std::int64_t> const& row_of_node() const noexcept { return row_of_node_; }
+    [[nodiscard]] std::vector<std::int64_t> const& row_of_node() const noexcept { return step_.row_of_node; }
     /// Whether the request was read.
-    [[nodiscard]] bool has_read(std::int32_t b) const noexcept { return root_entry_[at(b)] != none; }
+    [[nodiscard]] bool has_read(std::int32_t b) const noexcept { return step_.root_entry[at(b)] != none; }
     /// The cache entry of a request's root.
-    [[nodiscard]] index_t root_entry(std::int32_t b) const noexcept { return root_entry_[at(b)]; }
+    [[nodiscard]] index_t root_entry(std::int32_t b) const noexcept { return step_.root_entry[at(b)]; }
     /// The cache entry of a node; `none`: not read.
     [[nodiscard]] index_t entry(std::int64_t node) const noexcept {
-        std::int64_t const row = row_of_node_[at(node)];
-        return row == none ? none : entry_of_row_[at(row)];
+        std::int64_t const row = step_.row_of_node[at(node)];
+        return row == none ? none : step_.entry_of_row[at(row)];
     }
 
 private:
+    /// The inputs of the call.
+    struct call {
+        std::vector<std::int32_t> tokens, positions, requests, entries;
+        std::vector<std::int64_t> offsets, scored;
+        std::int64_t first_row = 0;
+    };
+    /// What the step has read so far.
+    struct step {
+        std::vector<std::int64_t> parent_rows, row_of_node, last_row;
+        std::vector<index_t> entry_of_row, first_entries, next_entry, root_entry;
+    };
+
     static std::size_t at(std::int64_t i) noexcept { return static_cast<std::size_t>(i); }
-    [[nodiscard]] std::int64_t rows() const noexcept { return static_cast<std::int64_t>(parent_rows_.size()); }
+    [[nodiscard]] std::int64_t rows() const noexcept { return static_cast<std::int64_t>(step_.parent_rows.size()); }
 
     /// Adds an input and returns its row.
     std::int64_t read(std::int32_t b, token_id token, std::int32_t position, std::int64_t parent_row) {
-        tokens_.push_back(token);
-        positions_.push_back(position);
-        requests_.push_back(b);
-        entries_.push_back(next_entry_[at(b)]++);
-        parent_rows_.push_back(parent_row);
-        entry_of_row_.push_back(entries_.back());
+        call_.tokens.push_back(token);
+        call_.positions.push_back(position);
+        call_.requests.push_back(b);
+        call_.entries.push_back(step_.next_entry[at(b)]++);
+        step_.parent_rows.push_back(parent_row);
+        step_.entry_of_row.push_back(call_.entries.back());
         return rows() - 1;
     }
 
-    // Of the call.
-    std::vector<std::int32_t> tokens_, positions_, requests_, entries_;
-    std::vector<std::int64_t> offsets_, scored_;
-    std::int64_t first_row_ = 0;
-    // Of the step so far.
-    std::vector<std::int64_t> parent_rows_, row_of_node_, last_row_;
-    std::vector<index_t> entry_of_row_, first_entries_, next_entry_, root_entry_;
+    call call_;
+    step step_;
 };
 
 }  // namespace detail

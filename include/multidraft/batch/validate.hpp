@@ -8,18 +8,15 @@
 
 #include "multidraft/base/arithmetic.hpp"
 #include "multidraft/base/config.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/execution_policy.hpp"
-#include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/batch/tree_rules.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -41,7 +41,7 @@ struct drafter_of_shapes<Draft, Sampler> {
 template <class Draft, sampler Sampler, tree_controller Controller = controller>
 class controlled_drafter : public detail::drafter_of_shapes<Draft, Sampler>::type {
     using base = typename detail::drafter_of_shapes<Draft, Sampler>::type;
-    static_assert(!is_addressed_by_text<Sampler>,
+    static_assert(!Sampler::law::traits.addressed_by_text,
                   "multidraft: this sampler's noise belongs to places in the text, so that two steps draw from the "
                   "same: a controller that has seen the one must not choose the shape of the other");
 

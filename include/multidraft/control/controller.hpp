@@ -39,8 +39,8 @@ struct step_situation {
 ///   root alone drafts nothing.
 /// - `learn(outcome)`: the outcome of the shape that was chosen last.
 ///
-/// Not for noise that is fixed by the position in the text (`is_addressed_by_text`): there, different steps share
-/// draws.
+/// Not for noise that is fixed by the position in the text (`law_traits::addressed_by_text`): there, different steps
+/// share draws.
 template <class C>
 concept tree_controller = requires(C& controller, C const& fixed, step_situation const& situation,
                                    step_outcome const& outcome) {
@@ -152,7 +152,7 @@ public:
         for (std::int32_t d = 1; d <= depth(); ++d) add(chain(d));
         std::vector<std::int32_t> factors;
         add_branchings(factors, 1, 0);
-        settled_ = family_.size();
+        trees_.settled = trees_.members.size();
     }
 
     /// The deepest tree of the family.
@@ -160,67 +160,67 @@ public:
 
     /// A new text: clears the balance of time of the last text, and most of its rates.
     void start() {
-        spent_ = 0;
-        saved_ = 0;
-        idle_ = 0;
-        unseen_ += 2 * options_.memory;
+        balance_.spent = 0;
+        balance_.saved = 0;
+        count_.idle = 0;
+        count_.unseen += 2 * options_.memory;
     }
 
     /// The best shape for the next step; `verifier()` is the verifier that it was chosen for.
     [[nodiscard]] topology const& choose(step_situation const& situation) {
-        ++steps_;
-        unread_ = std::max(situation.unread, 1);
-        if (idle_ % idle_steps != 0) return family_.front().shape;
+        ++count_.steps;
+        choice_.unread = std::max(situation.unread, 1);
+        if (count_.idle % idle_steps != 0) return trees_.members.front().shape;
         fade();
-        if (is_due(options_.search_every, trees_, searched_)) search();
-        bool const explores = is_due(options_.explore_every, steps_, explored_);
+        if (is_due(options_.search_every, count_.trees, count_.searched)) search();
+        bool const explores = is_due(options_.explore_every, count_.steps, count_.explored);
         double const nothing = seconds_of_nothing();
-        double const allowed = saved_ + options_.slack * spent_ + options_.credit * nothing;
-        chosen_ = 0;
-        verifier_ = quickest();
+        double const allowed = balance_.saved + options_.slack * balance_.spent + options_.credit * nothing;
+        choice_.tree = 0;
+        choice_.verifier = quickest();
         double best = 1 / at_least(nothing);
         for (std::size_t v = 0; v < times_.library.size(); ++v) {
             set_rates(v, explores);
-            for (std::size_t c = 1; c < family_.size(); ++c) {
-                if (family_[c].shape.max_depth() > situation.depth) continue;
-                double const seconds = seconds_of(family_[c], v);
+            for (std::size_t c = 1; c < trees_.members.size(); ++c) {
+                if (trees_.members[c].shape.max_depth() > situation.depth) continue;
+                double const seconds = seconds_of(trees_.members[c], v);
                 if (seconds - nothing > allowed) continue;  // the loss if no node is accepted
-                double const value = tokens_of(family_[c]) / at_least(seconds);
+                double const value = tokens_of(trees_.members[c]) / at_least(seconds);
                 if (!(value > best)) continue;
                 best = value;
-                chosen_ = c;
-                verifier_ = static_cast<std::int32_t>(v);
+                choice_.tree = c;
+                choice_.verifier = static_cast<std::int32_t>(v);
             }
         }
-        return family_[chosen_].shape;
+        return trees_.members[choice_.tree].shape;
     }
 
     /// The verifier of the shape that was chosen last, by its index in `step_times::library`. The reference stays
     /// valid.
-    [[nodiscard]] std::int32_t const& verifier() const noexcept { return verifier_; }
+    [[nodiscard]] std::int32_t const& verifier() const noexcept { return choice_.verifier; }
 
     /// Counts the outcome of the last choice.
     void learn(step_outcome const& outcome) {
-        auto const v = static_cast<std::size_t>(verifier_);
-        bool const drafted = chosen_ != 0;
+        auto const v = static_cast<std::size_t>(choice_.verifier);
+        bool const drafted = choice_.tree != 0;
         double const nothing = seconds_of_nothing();
-        double seconds = drafted ? seconds_of(family_[chosen_], v) : nothing;
+        double seconds = drafted ? seconds_of(trees_.members[choice_.tree], v) : nothing;
         double const took = outcome.seconds.target + outcome.seconds.draft + outcome.seconds.library;
         // A step of more than twice the time expected was probably disturbed.
         if (options_.learns_times && took > 0) seconds = std::clamp(took, seconds / 2, 2 * seconds);
-        spent_ += seconds;
-        saved_ += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
+        balance_.spent += seconds;
+        balance_.saved += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
         // The first steps without a tree find the caches full of the draft.
-        if (options_.learns_times && (drafted || idle_ >= idle_steps)) learn_times(outcome, v);
+        if (options_.learns_times && (drafted || count_.idle >= idle_steps)) learn_times(outcome, v);
         if (!drafted) {
-            ++idle_;
-            ++unseen_;
+            ++count_.idle;
+            ++count_.unseen;
             return;
         }
-        idle_ = 0;
-        ++trees_;
+        count_.idle = 0;
+        ++count_.trees;
         fade();
-        topology const& shape = family_[chosen_].shape;
+        topology const& shape = trees_.members[choice_.tree].shape;
         all_.learn(shape, outcome);
         for (std::size_t k = 0; k < by_verifier_.size(); ++k) {
             if (k == v)
@@ -235,7 +235,7 @@ public:
     /// The rates of all verifiers together.
     [[nodiscard]] acceptance_history const& rates() const noexcept { return all_; }
     /// How many trees there are to choose from, including the root alone.
-    [[nodiscard]] std::size_t family_size() const noexcept { return family_.size(); }
+    [[nodiscard]] std::size_t family_size() const noexcept { return trees_.members.size(); }
 
 private:
     /// A tree of the family, with the terms of its value.
@@ -265,17 +265,17 @@ private:
     }
     /// Lets the counts decay by the steps without a tree.
     void fade() {
-        if (!(unseen_ > 0)) return;
-        all_.pass(unseen_);
-        for (auto& history : by_verifier_) history.pass(unseen_);
-        unseen_ = 0;
+        if (!(count_.unseen > 0)) return;
+        all_.pass(count_.unseen);
+        for (auto& history : by_verifier_) history.pass(count_.unseen);
+        count_.unseen = 0;
     }
 
     /// Avoids division by 0.
     static double at_least(double seconds) noexcept { return std::max(seconds, 1e-12); }
 
     void add(topology shape) {
-        for (member const& m : family_)
+        for (member const& m : trees_.members)
             if (m.shape == shape) return;
         member one;
         for (node_id v = 0; v < shape.size(); ++v) {
@@ -286,8 +286,8 @@ private:
                 {static_cast<std::size_t>(up), shape.depth(up), shape.child_count(up), v - shape.first_child(up)});
         }
         one.shape = std::move(shape);
-        largest_ = std::max(largest_, one.children.size() + 1);
-        family_.push_back(std::move(one));
+        trees_.largest = std::max(trees_.largest, one.children.size() + 1);
+        trees_.members.push_back(std::move(one));
     }
 
     /// k1 x k2 x .. with nonincreasing factors, within the bounds.
@@ -305,8 +305,8 @@ private:
     /// The optimal trees for the current rates, replacing those of the last search. The rate of a rank is the increase
     /// by one more child.
     void search() {
-        chosen_ = 0;
-        family_.resize(settled_);
+        choice_.tree = 0;
+        trees_.members.resize(trees_.settled);
         auto const rates = all_.rank_rates(depth(), options_.children);
         auto const trees = analysis::optimal_trees(rates, options_.nodes);
         for (std::int32_t nodes = 2; nodes <= options_.nodes; nodes += std::max(1, nodes / 3)) add(trees(nodes));
@@ -326,7 +326,7 @@ private:
         double seconds =
             times_.target(m.shape.size()) + times_.library[verifier].step + m.inner * times_.library[verifier].inner;
         if (times_.draft_in_one_call) return seconds + times_.draft(m.shape.max_depth());
-        seconds += times_.draft(unread_);
+        seconds += times_.draft(choice_.unread);
         for (std::int32_t d = 1; d < m.shape.max_depth(); ++d) seconds += times_.draft(m.shape.level(d).count);
         return seconds;
     }
@@ -334,7 +334,7 @@ private:
     /// The rates of a verifier: its own or, where it was rarely used, those of all verifiers. If `explores`, one
     /// standard deviation is added.
     void set_rates(std::size_t verifier, bool explores) {
-        rates_.resize(static_cast<std::size_t>(acceptance_history::levels * acceptance_history::most_children));
+        scratch_.rates.resize(static_cast<std::size_t>(acceptance_history::levels * acceptance_history::most_children));
         for (std::int32_t n = 1; n <= acceptance_history::most_children; ++n) {
             double const all = all_.tried(n);
             for (std::int32_t level = 0; level < acceptance_history::levels; ++level) {
@@ -345,7 +345,7 @@ private:
                            (own + other_verifiers);
                 }
                 if (explores) rate += std::sqrt(rate * (1 - rate) / (all + 4));
-                rates_[place(level, n)] = std::min(rate, 1.0);
+                scratch_.rates[place(level, n)] = std::min(rate, 1.0);
             }
         }
     }
@@ -357,13 +357,14 @@ private:
 
     /// Expected tokens of a step, by the rates that were set.
     [[nodiscard]] double tokens_of(member const& m) {
-        reach_.resize(largest_);
-        reach_[0] = 1;
+        scratch_.reach.resize(trees_.largest);
+        scratch_.reach[0] = 1;
         double tokens = 1;
         for (std::size_t k = 0; k < m.children.size(); ++k) {
             auto const& c = m.children[k];
-            double const reach = reach_[c.parent] * rates_[place(c.level, c.siblings)] * all_.share(c.siblings, c.rank);
-            reach_[k + 1] = reach;
+            double const reach =
+                scratch_.reach[c.parent] * scratch_.rates[place(c.level, c.siblings)] * all_.share(c.siblings, c.rank);
+            scratch_.reach[k + 1] = reach;
             tokens += reach;
         }
         return tokens;
@@ -371,13 +372,14 @@ private:
 
     void learn_times(step_outcome const& outcome, std::size_t verifier) {
         times_.target.learn(outcome.tree.size(), outcome.seconds.target, weight_of_a_time);
-        std::int32_t const inner = draft_calls(outcome.tree, unread_, rows_);
-        if (times_.draft_in_one_call && !rows_.empty()) rows_.assign(1, static_cast<std::int32_t>(rows_.size()));
-        if (!rows_.empty() && outcome.seconds.draft > 0) {
+        std::int32_t const inner = draft_calls(outcome.tree, choice_.unread, scratch_.rows);
+        if (times_.draft_in_one_call && !scratch_.rows.empty())
+            scratch_.rows.assign(1, static_cast<std::int32_t>(scratch_.rows.size()));
+        if (!scratch_.rows.empty() && outcome.seconds.draft > 0) {
             double whole = 0;
-            for (std::int32_t const rows : rows_) whole += times_.draft(rows);
+            for (std::int32_t const rows : scratch_.rows) whole += times_.draft(rows);
             double const factor = outcome.seconds.draft / at_least(whole);
-            for (std::int32_t const rows : rows_)
+            for (std::int32_t const rows : scratch_.rows)
                 times_.draft.learn(rows, factor * times_.draft(rows), weight_of_a_time);
         }
         library_cost& cost = times_.library[verifier];
@@ -392,27 +394,46 @@ private:
             cost.step = std::max(0.0, cost.step + step);
     }
 
+    /// The trees to choose from.
+    struct family {
+        std::vector<member> members;  ///< the root alone first
+        std::size_t settled = 0;      ///< permanent members; the rest come from the last search
+        std::size_t largest = 1;      ///< nodes of the largest tree so far
+    };
+    /// What the next step drafts and how it is verified.
+    struct choice {
+        std::size_t tree = 0;
+        std::int32_t verifier = 0;
+        std::int32_t unread = 1;
+    };
+    struct counts {
+        std::int64_t steps = 0;
+        std::int64_t trees = 0;
+        std::int64_t searched = 0;  ///< trees before the last search
+        std::int64_t explored = 0;  ///< the step that last added a standard deviation
+        std::int32_t idle = 0;      ///< steps since the last tree
+        double unseen = 0;          ///< steps by which the counts have yet to decay
+    };
+    /// Times of this text.
+    struct balance {
+        double spent = 0;
+        double saved = 0;  ///< compared with drafting nothing; negative if that had been faster
+    };
+    struct scratch {
+        std::vector<double> rates;
+        std::vector<double> reach;
+        std::vector<std::int32_t> rows;
+    };
+
     step_times times_;
     controller_options options_;
     acceptance_history all_;
     std::vector<acceptance_history> by_verifier_;  ///< none where there is one verifier
-    std::vector<member> family_;                   ///< the root alone first
-    std::size_t settled_ = 0;                      ///< permanent members; the rest come from the last search
-    std::size_t largest_ = 1;                      ///< nodes of the largest tree so far
-    std::size_t chosen_ = 0;
-    std::int32_t verifier_ = 0;
-    std::int32_t unread_ = 1;
-    std::int64_t steps_ = 0;
-    std::int64_t trees_ = 0;
-    std::int64_t searched_ = 0;  ///< trees before the last search
-    std::int64_t explored_ = 0;  ///< the step that last added a standard deviation
-    std::int32_t idle_ = 0;      ///< steps since the last tree
-    double unseen_ = 0;          ///< steps by which the counts have yet to decay
-    double spent_ = 0;           ///< time spent on this text
-    double saved_ = 0;           ///< time saved compared with drafting nothing; negative if that had been faster
-    std::vector<double> rates_;
-    std::vector<double> reach_;
-    std::vector<std::int32_t> rows_;
+    family trees_;
+    choice choice_;
+    counts count_;
+    balance balance_;
+    scratch scratch_;
 };
 
 static_assert(tree_controller<controller>);

@@ -16,7 +16,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/numbers.hpp"
-#include "multidraft/tree/level_order.hpp"
+#include "multidraft/tree/links.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/cuda/level_order.hpp"
 #include "multidraft/cuda/on.cuh"
 

@@ -5,19 +5,16 @@
 #include <concepts>
 #include <cstdint>
 
-#include "multidraft/base/abi.hpp"
+#include "multidraft/base/config.hpp"
 
-// Loops over a thread's registers are unrolled. Passes over a row are not inlined: with a copy at every call, a
-// verifier takes nvcc half a minute and exceeds the register limit.
+// Loops over a thread's registers are unrolled.
 #if defined(__CUDA_ARCH__)
 #define MULTIDRAFT_UNROLL _Pragma("unroll")
 #define MULTIDRAFT_PRAGMA(text) _Pragma(#text)
 #define MULTIDRAFT_UNROLL_BY(times) MULTIDRAFT_PRAGMA(unroll times)
-#define MULTIDRAFT_OUTLINE __noinline__
 #else
 #define MULTIDRAFT_UNROLL
 #define MULTIDRAFT_UNROLL_BY(times)
-#define MULTIDRAFT_OUTLINE
 #endif
 
 namespace MULTIDRAFT_NAMESPACE::cuda {

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/batch/built_trees.hpp"
-#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/linked_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {

@@ -12,25 +12,6 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// The chunk sums of a device group: in shared memory, complete in every rank. The total is kept by every thread. Not
-/// copied, since a copy would not have sums of its own.
-template <class Real>
-struct shared_chunk_sums {
-    Real* values = nullptr;
-    Real total = 0;
-
-    shared_chunk_sums() = default;
-    /// The sums of all chunks, and the total.
-    MULTIDRAFT_HD shared_chunk_sums(Real* of_chunks, Real of_all) noexcept : values(of_chunks), total(of_all) {}
-    /// As handles: what was moved from is not used again.
-    shared_chunk_sums(shared_chunk_sums&&) = default;
-    /// The same.
-    shared_chunk_sums& operator=(shared_chunk_sums&&) = default;
-    shared_chunk_sums(shared_chunk_sums const&) = delete;
-    shared_chunk_sums& operator=(shared_chunk_sums const&) = delete;
-    ~shared_chunk_sums() = default;
-};
-
 /// The shared memory of a group, one object per rank. `Real` is the widest type of its rows.
 template <class Real, std::size_t Threads, std::size_t Split>
 struct group_storage {
@@ -43,7 +24,6 @@ struct group_storage {
     // Whatever ranks or warps write for each other is double-buffered. An operation then needs one barrier: a thread
     // that is an operation ahead writes the other copy.
     Real row_sums[2][slots];
-    Real peaks[2][slots];
     Real temporary[2][slots];
     Real best[2][std::size_t(max_ranks) * warps];
     index_t best_index[2][std::size_t(max_ranks) * warps];
@@ -57,10 +37,6 @@ struct group_storage {
 
 namespace detail {
 
-/// The type of a function's value at an index.
-template <class F>
-using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
-
 /// Shared memory of the widest type as an array of Real.
 template <class Real, class Widest>
 [[nodiscard]] MULTIDRAFT_HD Real* as(Widest* p) noexcept {
@@ -68,15 +44,8 @@ template <class Real, class Widest>
     return reinterpret_cast<Real*>(p);
 }
 
-/// The copy of a double buffer in shared memory whose turn it is.
-template <class Real, class Widest, std::size_t N>
-[[nodiscard]] MULTIDRAFT_HD Real* next(Widest (&copies)[2][N], unsigned& turn) noexcept {
-    return as<Real>(copies[turn++ & 1U]);
-}
-
-}  // namespace detail
-
-/// The threads of a group, and what its operations over a row have in common; see `simt_group` for the parameters.
+/// The threads of a group, their double buffers, and how a row is distributed over them: what the passes over a row
+/// (simt_sums.hpp and those beside it) are written in terms of. See `simt_group` for the parameters.
 template <lane_context Lanes, int Split, class Widest, int Wide>
 class simt_threads {
     static_assert(Split == 1 || Split == 2 || Split == 4 || Split == 8);
@@ -85,13 +54,11 @@ class simt_threads {
 
 public:
     using storage = group_storage<Widest, static_cast<std::size_t>(Lanes::threads), static_cast<std::size_t>(Split)>;
-    template <class Real>
-    using chunk_sums_type = shared_chunk_sums<Real>;
     using lanes_type = Lanes;
-
-    static constexpr bool throws = false;
+    using widest = Widest;
 
     static constexpr int threads = Lanes::threads;
+    static constexpr int split = Split;
     static constexpr int warps = threads / warp_size;
     static constexpr int teams = warps / Split;
     static constexpr int own = 8 / Split;                 ///< adjacent lanes of the fixed order per thread
@@ -116,13 +83,18 @@ public:
 #endif
     }
     [[nodiscard]] MULTIDRAFT_HD Lanes const& lanes() const noexcept { return lanes_; }
+    [[nodiscard]] MULTIDRAFT_HD storage& shared() const noexcept { return *shared_; }
 
-protected:
     /// Ranks may read each other's shared memory, may exchange through global memory, or either.
     static constexpr bool may_share = !exchanges_in_memory<Lanes> || exchanges_either_way<Lanes>;
     static constexpr bool may_use_memory = exchanges_in_memory<Lanes>;
     static constexpr auto own_lanes = static_cast<std::size_t>(own);
     static constexpr auto wide_lanes = static_cast<std::size_t>(wide);
+    static constexpr int rows_at_once = wide / own;  ///< rows of a chunk that a warp reads at once
+    static constexpr int threads_a_row = warp_size / rows_at_once;
+    static constexpr index_t runs_a_row = chunk_lanes / wide;            ///< runs of `wide` entries
+    static constexpr index_t reading_step = chunk_lanes * rows_at_once;  ///< entries from one reading to the next
+    static constexpr auto readings = static_cast<std::size_t>(chunk_size / reading_step);  ///< of a whole chunk
 
     /// Whether they exchange through global memory. A constant, except in groups for either.
     [[nodiscard]] MULTIDRAFT_HD bool in_memory() const noexcept {
@@ -137,6 +109,38 @@ protected:
 
     [[nodiscard]] MULTIDRAFT_HD static index_t window_end(index_t first, index_t chunks) noexcept {
         return chunks - first < slots ? chunks : first + slots;
+    }
+
+    /// The copy of a double buffer whose turn it is: of chunk sums, and of folds that are not kept.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real* next_row_sums() const noexcept {
+        return as<Real>(shared_->row_sums[row_sums_turn_++ & 1U]);
+    }
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real* next_temporary() const noexcept {
+        return as<Real>(shared_->temporary[temporary_turn_++ & 1U]);
+    }
+    /// Of what the warps of a team exchange: their sums, and their largest entries.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real* next_partial() const noexcept {
+        return as<Real>(shared_->partial[partial_turn_++ & 1U]);
+    }
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real* next_team_peak() const noexcept {
+        return as<Real>(shared_->team_peak[peak_turn_++ & 1U]);
+    }
+    /// Of the best entries of all warps; `indices` becomes that of their indices.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real* next_best(index_t*& indices) const noexcept {
+        unsigned const turn = best_turn_++ & 1U;
+        indices = shared_->best_index[turn];
+        return as<Real>(shared_->best[turn]);
+    }
+    /// Of the counters of all ranks in global memory; on return `other` is the other one.
+    [[nodiscard]] MULTIDRAFT_HD std::uint64_t* next_accumulators(std::uint64_t*& other) const noexcept {
+        std::uint64_t* const all = lanes_.accumulators(count_turn_ & 1U);
+        other = lanes_.accumulators(++count_turn_ & 1U);
+        return all;
     }
 
     /// Writes a value that all threads of a warp have to the same place in every rank's shared memory.
@@ -157,12 +161,6 @@ protected:
             for (index_t k = lanes_.thread(); k < count; k += threads) at[k] = *lanes_.mirror(at + k);
             lanes_.sync();
         }
-    }
-
-    template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE static Real in_order(Real const* sums, index_t count, Real total) {
-        for (index_t c = 0; c < count; ++c) total += sums[c];
-        return total;
     }
 
     /// Entry j of a run. Written as `|` so that the compiler joins the loads of adjacent entries.
@@ -220,6 +218,41 @@ protected:
         }
     }
 
+    /// Whether the thread's warp is the one of its team that gets the results.
+    [[nodiscard]] MULTIDRAFT_HD bool leads_team() const noexcept { return warp() % Split == 0; }
+
+    /// Which of the rows that its warp reads at once this thread reads.
+    [[nodiscard]] MULTIDRAFT_HD int reads_row() const noexcept { return lane() / threads_a_row; }
+
+    /// The first run of `wide` entries that this thread reads in chunk c. Each further run is `runs_a_row` times
+    /// `rows_at_once` runs later.
+    [[nodiscard]] MULTIDRAFT_HD index_t first_run(index_t c) const noexcept {
+        return c * (chunk_size / wide) + reads_row() * runs_a_row + warp() % Split * threads_a_row +
+               lane() % threads_a_row;
+    }
+
+    /// Transposes what a warp has read: from `wide` adjacent entries of one row per thread to each thread's own lanes
+    /// of all rows read, row by row. Thread t of row u gets lanes u * own, u * own + 1, .. of those that it read. In
+    /// each step, threads that differ in one bit of their row exchange half of their values.
+    template <class Real>
+    MULTIDRAFT_HD void exchange([[maybe_unused]] Real (&v)[wide_lanes]) const {
+        MULTIDRAFT_UNROLL
+        for (int bit = rows_at_once / 2; bit > 0; bit /= 2) {
+            bool const upper = (reads_row() & bit) != 0;
+            MULTIDRAFT_UNROLL
+            for (int k = 0; k < wide; ++k) {
+                if ((k / own & bit) != 0) continue;
+                Real& low = v[k];
+                Real& high = v[k + bit * own];
+                Real const got = lanes_.shuffle_xor(upper ? low : high, bit * threads_a_row);
+                if (upper)
+                    low = got;
+                else
+                    high = got;
+            }
+        }
+    }
+
     /// The larger of two numbers; b if a is NaN.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD static Real larger(Real a, Real b) noexcept {
@@ -264,8 +297,19 @@ protected:
 #endif
     }
 
+private:
+    struct no_turn {};
+
     Lanes lanes_;
     storage* shared_;
+    mutable unsigned row_sums_turn_ = 0;
+    mutable unsigned temporary_turn_ = 0;
+    mutable unsigned partial_turn_ = 0;
+    mutable unsigned peak_turn_ = 0;
+    mutable unsigned best_turn_ = 0;
+    [[no_unique_address]] mutable std::conditional_t<may_use_memory, unsigned, no_turn> count_turn_{};
 };
+
+}  // namespace detail
 
 }  // namespace MULTIDRAFT_NAMESPACE::cuda

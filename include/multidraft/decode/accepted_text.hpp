@@ -14,9 +14,9 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/decode/options.hpp"
-#include "multidraft/decode/text_limits.hpp"
+#include "multidraft/decode/text_state.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/rows/log_probability.hpp"
+#include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
 

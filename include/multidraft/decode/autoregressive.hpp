@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/softmax.hpp"
 
@@ -43,14 +41,14 @@ private:
     void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         std::span<logit const> logits;
         {
-            stopwatch const time(m.target_seconds);
+            stopwatch const time(m.time.target);
             std::int32_t const last = state.length() - 1;  // the first token that the cache lacks
             logits = logits_of_call(target_, token_batch{state.text().last(1), {&last, 1}, last, {}}, 1, room_);
             ++m.target_calls;
         }
         token_id next = none;
         {
-            stopwatch const time(m.verify_seconds);
+            stopwatch const time(m.time.verify);
             host_group const g;
             row_view<logit> const row(logits.data(), target_.vocabulary());
             auto const p = process_logits(g, row, options.sampling, "target logits");

@@ -15,7 +15,7 @@
 #include "multidraft/draft/stochastic_beam.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -52,7 +52,7 @@ protected:
             nodes_.clear();
             for (draft::beam const& b : beams_) nodes_.push_back(b.node);
             this->expand(g, text, nodes_, w, m);
-            multidraft::detail::stopwatch const time(m.sample_seconds);
+            multidraft::detail::stopwatch const time(m.time.sample);
             auto const kept = static_cast<std::size_t>(choose(level(width_of(d)), row_of, sums_of, site_of));
             next_beams_.clear();
             for (draft::beam_step const& s : std::span(steps_).first(kept))

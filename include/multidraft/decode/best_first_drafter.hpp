@@ -16,7 +16,6 @@
 #include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -112,7 +111,7 @@ public:
         this->start(text, depth);
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             this->expand(g, text, level_, w, m);
-            detail::stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.time.sample);
             node_id const begin = this->tree_.size();
             for (node_id const v : level_) {
                 auto const q = this->distribution(v);
@@ -127,7 +126,7 @@ public:
             std::iota(level_.begin(), level_.end(), begin);
             this->keep_likeliest(level_, options_.width);
         }
-        detail::stopwatch const time(m.sample_seconds);
+        detail::stopwatch const time(m.time.sample);
         ranked_.resize(this->at(this->tree_.size() - 1));
         std::iota(ranked_.begin(), ranked_.end(), 1);
         this->keep_likeliest(ranked_, options_.nodes);
@@ -173,7 +172,7 @@ public:
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         for (std::int32_t d = 0; d < depth && !level_.empty() && drawn() < options_.nodes; ++d) {
             this->expand(g, text, level_, w, m);
-            detail::stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.time.sample);
             node_id const begin = this->tree_.size();
             // A level takes its share of the remaining nodes and leaves the rest to the levels below.
             std::int32_t const levels = depth - d;

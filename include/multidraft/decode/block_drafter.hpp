@@ -22,10 +22,9 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/rows/indexed_rows.hpp"
-#include "multidraft/tree/mask_view.hpp"
+#include "multidraft/rows/row_source.hpp"
+#include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -74,12 +73,12 @@ public:
     void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
               Source& source, generation_metrics& m) {
         if (depth > 0) {
-            detail::stopwatch const time(m.draft_seconds);
+            detail::stopwatch const time(m.time.draft);
             rows_.call(*model_, text, depth);
             ++m.draft_calls;
         }
         {
-            detail::stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.time.sample);
             auto const position = static_cast<std::int32_t>(text.size()) - 1;
             shape_.start(g, *model_, rows_, depth, text.back(), w, sampler_);
             if constexpr (shape_depends_on_draws)
@@ -92,7 +91,7 @@ public:
                 draw_level(g, level.nodes, d, w, source);
             row_of_node_.resize(static_cast<std::size_t>(size()), none);
         }
-        detail::stopwatch const time(m.mask_seconds);
+        detail::stopwatch const time(m.time.mask);
         mask_ = tree_.mask();
         m.drafted += size() - 1;
     }

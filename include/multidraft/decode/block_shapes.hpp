@@ -19,7 +19,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/sampling_params.hpp"
-#include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -18,7 +18,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/batch_step.hpp"
-#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/step_inputs.hpp"
@@ -32,7 +32,7 @@
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -74,7 +74,7 @@ struct batching_options {
 template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_language_model Draft,
           shape_chooser Shapes = fixed_shapes>
 class continuous_batching {
-    static_assert(std::is_same_v<Shapes, fixed_shapes> || !is_addressed_by_text<Sampler>,
+    static_assert(std::is_same_v<Shapes, fixed_shapes> || !Sampler::law::traits.addressed_by_text,
                   "multidraft: the noise of this sampler is fixed by the position in the text, so the shapes of its "
                   "trees may not depend on earlier steps: use fixed_shapes");
 
@@ -252,7 +252,7 @@ private:
 
     /// The requests of the step in its order: first those that are decoded, then those whose prompt is read.
     void collect() {
-        detail::stopwatch const time(metrics_.mask_seconds);
+        detail::stopwatch const time(metrics_.time.mask);
         now_.order.clear();
         now_.situations.clear();
         now_.sequences.clear();
@@ -296,11 +296,11 @@ private:
         std::int32_t const vocabulary = models_.draft.vocabulary();
         for (auto in = now_.step.next_level(); !in.empty(); in = now_.step.next_level()) {
             {
-                detail::stopwatch const time(metrics_.draft_seconds);
+                detail::stopwatch const time(metrics_.time.draft);
                 models_.draft.forward(in, now_.sequences, now_.q.of_call(in, vocabulary));
                 ++metrics_.draft_calls;
             }
-            detail::stopwatch const time(metrics_.sample_seconds);
+            detail::stopwatch const time(metrics_.time.sample);
             now_.step.draw(threads_, now_.q.view(vocabulary));
         }
     }
@@ -308,12 +308,12 @@ private:
     void verify() {
         std::int32_t const vocabulary = models_.target.vocabulary();
         {
-            detail::stopwatch const time(metrics_.target_seconds);
+            detail::stopwatch const time(metrics_.time.target);
             auto const in = now_.step.target_inputs();
             models_.target.forward(in, now_.sequences, now_.p.of_call(in, vocabulary));
             ++metrics_.target_calls;
         }
-        detail::stopwatch const time(metrics_.verify_seconds);
+        detail::stopwatch const time(metrics_.time.verify);
         now_.step.verify(threads_, now_.p.view(vocabulary), now_.q.view(vocabulary));
     }
 
@@ -325,7 +325,7 @@ private:
             auto const b = static_cast<std::int32_t>(k);
             request& r = *now_.order[k];
             if (b < now_.step.decoded()) {
-                detail::stopwatch const time(metrics_.cache_seconds);
+                detail::stopwatch const time(metrics_.time.cache);
                 keep(models_.target, r.sequence, kept_target, b);
                 if (now_.step.in_draft(b) != r.in_draft) keep(models_.draft, r.sequence, kept_draft, b);
                 shapes_.learn(r.number, {now_.step.trees()(b), now_.step.accepted(b), {}});

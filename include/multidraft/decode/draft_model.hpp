@@ -10,7 +10,6 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
-#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/features.hpp"
 #include "multidraft/decode/language_model.hpp"
 

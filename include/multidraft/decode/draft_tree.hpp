@@ -10,21 +10,17 @@
 #include <vector>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/stop_rule.hpp"
 #include "multidraft/draft/draw_children.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/mask.hpp"
-#include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/tree/tree_builder.hpp"
 
@@ -64,23 +60,23 @@ public:
             if (!has_children(begin, end, shape)) break;
             {
                 make_room(end);
-                detail::stopwatch const time(m.draft_seconds);
+                detail::stopwatch const time(m.time.draft);
                 read_level(draft, text, begin, position);
                 ++m.draft_calls;
             }
             if constexpr (stops_early) {
-                detail::stopwatch const time(m.sample_seconds);
+                detail::stopwatch const time(m.time.sample);
                 if (stops(g, draft, begin, end, shape, w)) {
                     rows_.resize(at(end));  // the nodes were read and have no children
                     break;
                 }
             }
             {
-                detail::stopwatch const time(m.sample_seconds);
+                detail::stopwatch const time(m.time.sample);
                 for (node_id v = begin; v < end; ++v) draw_children(g, v, shape, w, source);
             }
             {
-                detail::stopwatch const time(m.mask_seconds);
+                detail::stopwatch const time(m.time.mask);
                 extend_mask(end, shape);
             }
             begin = end;

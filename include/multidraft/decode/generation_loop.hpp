@@ -40,7 +40,7 @@ public:
             detail::stopwatch const whole(m.seconds);
             self.reset();
             if (!state.ended()) {
-                detail::stopwatch const time(m.prompt_seconds);
+                detail::stopwatch const time(m.time.prompt);
                 self.read_prompt(state.text(), options);
             }
             while (!state.ended()) self.step(state, options, source, m);

@@ -11,20 +11,18 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
-#include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
+#include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/draft_inputs.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
-#include "multidraft/rows/rows_of_models.hpp"
-#include "multidraft/rows/softmax_row.hpp"
+#include "multidraft/rows/row_source.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -81,14 +79,14 @@ public:
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             auto const in = inputs(reader_, level_, m);
             for (auto& model : models_) model.read(g, text, in, w, m);
-            detail::stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.time.sample);
             node_id const begin = tree_.size();
             for (node_id const v : level_) draw_children(g, v, source, position);
             level_.clear();
             for (node_id v = begin; v < tree_.size(); ++v)
                 if (shape_.child_count(like(v)) > 0) level_.push_back(v);
         }
-        detail::stopwatch const time(m.mask_seconds);
+        detail::stopwatch const time(m.time.mask);
         tree_.arrange();
         tree_.extend_mask();
         rows_.clear();

@@ -5,11 +5,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/tree/mask_view.hpp"
+#include "multidraft/tree/mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -36,19 +37,23 @@ struct token_batch {
     return entry;
 }
 
-/// The type of a model's logits: `M::logit` if it is declared (double for the models of exact tests), else float.
+namespace detail {
+
 template <class M>
 struct logit_type {
     using type = float;
 };
-/// For a model that declares it.
 template <class M>
 requires requires { typename M::logit; }
 struct logit_type<M> {
     using type = typename M::logit;
 };
+
+}  // namespace detail
+
+/// The type of a model's logits: `M::logit` if it is declared (double for the models of exact tests), else float.
 template <class M>
-using logit_of = typename logit_type<M>::type;
+using logit_of = typename detail::logit_type<M>::type;
 
 /// A decoder-only model with a key-value cache.
 ///
@@ -98,5 +103,20 @@ template <language_model M>
 }
 
 }  // namespace detail
+
+/// Forwards `text[model.length() ..]`, so that the cache holds all of `text`, and writes the last row of logits unless
+/// the span is empty.
+///
+/// Does nothing when nothing is missing. `positions` is scratch.
+template <language_model M>
+void catch_up(M& model, std::span<token_id const> text, std::vector<std::int32_t>& positions,
+              std::span<logit_of<M>> logits) {
+    auto const known = static_cast<std::int32_t>(model.length());
+    auto const missing = text.subspan(static_cast<std::size_t>(known));
+    if (missing.empty()) return;
+    positions.resize(missing.size());
+    std::iota(positions.begin(), positions.end(), known);
+    model.forward(token_batch{missing, positions, known, {}}, logits);
+}
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -11,17 +11,16 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
-#include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/features.hpp"
 #include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/lookup.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/tree_builder.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -92,7 +91,7 @@ public:
     template <group G, draw_source Source>
     void grow(G const&, std::span<token_id const> text, std::int32_t depth, sampling_params const&, Source&,
               generation_metrics& m) {
-        detail::stopwatch const time(m.sample_seconds);
+        detail::stopwatch const time(m.time.sample);
         tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
         detail::add_continuations(tree_, text, options_, depth);
         tree_.arrange();
@@ -140,7 +139,7 @@ public:
               generation_metrics& m) {
         auto const length = static_cast<std::int32_t>(text.size());
         other_.grow(g, text, std::max(0, std::min(depth, other_.depth_limit(length))), w, source, m);
-        detail::stopwatch const time(m.mask_seconds);
+        detail::stopwatch const time(m.time.mask);
         tree_.start(text.back(), length - 1);
         tree_view const others = other_.tree().tree;
         for (node_id v = 1; v < others.size(); ++v)

@@ -12,6 +12,69 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
+/// How often something was tried and accepted, by a number from 0 on.
+struct trial_counts {
+    std::vector<std::int64_t> tried;
+    std::vector<std::int64_t> accepted;
+
+    /// Counts a trial.
+    void add(std::size_t at, bool was_accepted) {
+        make_room(at + 1);
+        ++tried[at];
+        if (was_accepted) ++accepted[at];
+    }
+    /// The fraction accepted; 0 where nothing was tried.
+    [[nodiscard]] double rate(std::size_t at) const {
+        return at < tried.size() && tried[at] > 0 ? static_cast<double>(accepted[at]) / static_cast<double>(tried[at])
+                                                  : 0;
+    }
+    /// Adds other counts.
+    trial_counts& operator+=(trial_counts const& other) {
+        make_room(other.tried.size());
+        for (std::size_t k = 0; k < other.tried.size(); ++k) {
+            tried[k] += other.tried[k];
+            accepted[k] += other.accepted[k];
+        }
+        return *this;
+    }
+    /// Makes room for that many numbers.
+    void make_room(std::size_t numbers) {
+        if (numbers <= tried.size()) return;
+        tried.resize(numbers, 0);
+        accepted.resize(numbers, 0);
+    }
+};
+
+/// For target-initialised trees, by start in the order drawn: how often its path won, and how many nodes below the
+/// start were accepted on it, whether it won or not ([ImprovingMCSD] figure 3).
+struct start_counts {
+    std::vector<std::int64_t> won;
+    std::vector<std::int64_t> accepted;
+};
+
+/// Seconds of a loop, by activity.
+struct loop_seconds {
+    double prompt = 0;  ///< both models reading the prompt
+    double target = 0;  ///< target forward calls
+    double draft = 0;   ///< draft forward calls
+    double sample = 0;  ///< drawing the candidates
+    double mask = 0;    ///< trees, masks and positions
+    double verify = 0;  ///< verification, or drawing the token in the autoregressive loop
+    double cache = 0;   ///< keeping the accepted entries
+
+    /// Adds those of another loop.
+    loop_seconds& operator+=(loop_seconds const& other) {
+        prompt += other.prompt;
+        target += other.target;
+        draft += other.draft;
+        sample += other.sample;
+        mask += other.mask;
+        verify += other.verify;
+        cache += other.cache;
+        return *this;
+    }
+};
+
 /// Counts and times of one generation; sums of several by `+=`.
 struct generation_metrics {
     std::int64_t tokens = 0;        ///< emitted
@@ -21,26 +84,13 @@ struct generation_metrics {
     std::int64_t accepted = 0;      ///< nodes accepted
     /// By depth d = 0, 1, ..: how often a node at depth d with children was on the accepted path, and how often one of
     /// its children was accepted.
-    std::vector<std::int64_t> tried_at_depth;
-    std::vector<std::int64_t> accepted_at_depth;
+    trial_counts by_depth;
     /// By rank k = 0, 1, .. among siblings: how often a node of the accepted path had a child of that rank, and how
     /// often that child was the accepted one. The input of `analysis::optimal_tree`.
-    std::vector<std::int64_t> tried_at_rank;
-    std::vector<std::int64_t> accepted_at_rank;
-    /// For target-initialised trees, by start in the order drawn: how often its path won, and how many nodes below the
-    /// start were accepted on it, whether it won or not ([ImprovingMCSD] figure 3).
-    std::vector<std::int64_t> won_by_start;
-    std::vector<std::int64_t> accepted_by_start;
-
-    // Seconds.
-    double prompt_seconds = 0;  ///< both models reading the prompt
-    double target_seconds = 0;  ///< target forward calls
-    double draft_seconds = 0;   ///< draft forward calls
-    double sample_seconds = 0;  ///< drawing the candidates
-    double mask_seconds = 0;    ///< trees, masks and positions
-    double verify_seconds = 0;  ///< verification, or drawing the token in the autoregressive loop
-    double cache_seconds = 0;   ///< keeping the accepted entries
-    double seconds = 0;         ///< the whole generation, the prompt and the callback included
+    trial_counts by_rank;
+    start_counts by_start;  ///< of target-initialised trees
+    loop_seconds time;
+    double seconds = 0;  ///< the whole generation, the prompt and the callback included
 
     /// Tokens emitted per target call ([MCSD] 5, [RSD] 5: block efficiency); 1 for the autoregressive loop.
     [[nodiscard]] double block_efficiency() const {
@@ -49,48 +99,27 @@ struct generation_metrics {
     /// How often a node with children had one accepted: the mean over all depths.
     [[nodiscard]] double acceptance_rate() const {
         double tried = 0;
-        for (auto const t : tried_at_depth) tried += static_cast<double>(t);
+        for (auto const t : by_depth.tried) tried += static_cast<double>(t);
         return ratio(static_cast<double>(accepted), tried);
     }
     /// The same at one depth.
-    [[nodiscard]] double acceptance_rate(std::size_t depth) const {
-        if (depth >= tried_at_depth.size()) return 0;
-        return ratio(static_cast<double>(accepted_at_depth[depth]), static_cast<double>(tried_at_depth[depth]));
-    }
+    [[nodiscard]] double acceptance_rate(std::size_t depth) const { return by_depth.rate(depth); }
     /// How often the child of that rank was accepted, of the nodes of the path that had one.
-    [[nodiscard]] double acceptance_rate_of_rank(std::size_t rank) const {
-        if (rank >= tried_at_rank.size()) return 0;
-        return ratio(static_cast<double>(accepted_at_rank[rank]), static_cast<double>(tried_at_rank[rank]));
-    }
+    [[nodiscard]] double acceptance_rate_of_rank(std::size_t rank) const { return by_rank.rate(rank); }
     /// Accepted nodes divided by the largest possible number, the "alpha" of [ImprovingMCSD], for trees `depth` levels
     /// deep.
     [[nodiscard]] double accepted_fraction(std::int32_t depth) const {
         return ratio(static_cast<double>(accepted), static_cast<double>(target_calls) * depth);
     }
     /// Tokens per second, without the prompt's time.
-    [[nodiscard]] double tokens_per_second() const {
-        return ratio(static_cast<double>(tokens), seconds - prompt_seconds);
-    }
+    [[nodiscard]] double tokens_per_second() const { return ratio(static_cast<double>(tokens), seconds - time.prompt); }
 
     /// Counts one node of the accepted path at `depth` that had children.
-    void tried(std::size_t depth, bool was_accepted) {
-        if (depth >= tried_at_depth.size()) {
-            tried_at_depth.resize(depth + 1, 0);
-            accepted_at_depth.resize(depth + 1, 0);
-        }
-        ++tried_at_depth[depth];
-        if (was_accepted) ++accepted_at_depth[depth];
-    }
+    void tried(std::size_t depth, bool was_accepted) { by_depth.add(depth, was_accepted); }
 
     /// Counts the children of such a node, and which of them was accepted: its rank, or none of them for -1.
     void tried_ranks(std::int32_t children, std::int32_t rank) {
-        auto const count = static_cast<std::size_t>(children);
-        if (count > tried_at_rank.size()) {
-            tried_at_rank.resize(count, 0);
-            accepted_at_rank.resize(count, 0);
-        }
-        for (std::size_t k = 0; k < count; ++k) ++tried_at_rank[k];
-        if (rank >= 0) ++accepted_at_rank[static_cast<std::size_t>(rank)];
+        for (std::int32_t k = 0; k < children; ++k) by_rank.add(static_cast<std::size_t>(k), k == rank);
     }
 
     /// Adds counts and seconds, for the sum over several texts.
@@ -100,41 +129,22 @@ struct generation_metrics {
         draft_calls += other.draft_calls;
         drafted += other.drafted;
         accepted += other.accepted;
-        if (tried_at_depth.size() < other.tried_at_depth.size()) {
-            tried_at_depth.resize(other.tried_at_depth.size(), 0);
-            accepted_at_depth.resize(other.tried_at_depth.size(), 0);
-        }
-        for (std::size_t d = 0; d < other.tried_at_depth.size(); ++d) {
-            tried_at_depth[d] += other.tried_at_depth[d];
-            accepted_at_depth[d] += other.accepted_at_depth[d];
-        }
-        auto const ranks = std::max(tried_at_rank.size(), other.tried_at_rank.size());
-        tried_at_rank.resize(ranks, 0);
-        accepted_at_rank.resize(ranks, 0);
-        for (std::size_t k = 0; k < other.tried_at_rank.size(); ++k) {
-            tried_at_rank[k] += other.tried_at_rank[k];
-            accepted_at_rank[k] += other.accepted_at_rank[k];
-        }
-        add(won_by_start, other.won_by_start);
-        add(accepted_by_start, other.accepted_by_start);
-        prompt_seconds += other.prompt_seconds;
-        target_seconds += other.target_seconds;
-        draft_seconds += other.draft_seconds;
-        sample_seconds += other.sample_seconds;
-        mask_seconds += other.mask_seconds;
-        verify_seconds += other.verify_seconds;
-        cache_seconds += other.cache_seconds;
+        by_depth += other.by_depth;
+        by_rank += other.by_rank;
+        add(by_start.won, other.by_start.won);
+        add(by_start.accepted, other.by_start.accepted);
+        time += other.time;
         seconds += other.seconds;
         return *this;
     }
 
     /// Counts the path of one start of a target-initialised tree: the nodes accepted below it.
     void start_accepted(std::size_t start, std::int64_t count) {
-        if (start >= accepted_by_start.size()) {
-            accepted_by_start.resize(start + 1, 0);
-            won_by_start.resize(start + 1, 0);
+        if (start >= by_start.accepted.size()) {
+            by_start.accepted.resize(start + 1, 0);
+            by_start.won.resize(start + 1, 0);
         }
-        accepted_by_start[start] += count;
+        by_start.accepted[start] += count;
     }
 
 private:

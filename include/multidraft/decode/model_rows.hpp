@@ -18,7 +18,6 @@
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -51,7 +50,7 @@ public:
               sampling_params const& w, generation_metrics& m) {
         std::span<logit> const logits = block(in.size());
         {
-            detail::stopwatch const time(m.draft_seconds);
+            detail::stopwatch const time(m.time.draft);
             auto const context = static_cast<std::int32_t>(text.size()) - 1;
             if (in.first_row == 0)
                 draft_model<Model>::read(text, logits);
@@ -91,7 +90,7 @@ private:
     }
 
     void take(host_group const& g, std::span<logit const> logits, sampling_params const& w, generation_metrics& m) {
-        detail::stopwatch const time(m.sample_seconds);
+        detail::stopwatch const time(m.time.sample);
         auto const v = static_cast<std::size_t>(this->vocabulary());
         for (std::size_t i = 0; i < logits.size() / v; ++i) {
             auto q = process_logits(g, view(logits.data() + static_cast<std::ptrdiff_t>(i * v), this->vocabulary()), w,

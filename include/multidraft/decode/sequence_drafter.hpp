@@ -14,13 +14,30 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/iid.hpp"
-#include "multidraft/draft/sequences.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+namespace draft {
+
+/// For K sequences drawn independently token by token ([SpecTr]): those that agree so far share a node of the tree and
+/// draw its children, one each, so the children's law is `iid`. A token that m of them drew is m children. The first of
+/// these has m children in turn; the others are leaves.
+///
+/// Writes to `continuing[k]` how many sequences continue below the k-th draw: the number of equal draws for the first
+/// of them, 0 for the others. O(K^2). `continuing` is as long as `drawn`.
+MULTIDRAFT_HD inline void share_nodes(span<token_id const> drawn, span<index_t> continuing) {
+    for (std::size_t k = 0; k < drawn.size(); ++k) {
+        std::size_t first = 0;
+        while (drawn[first] != drawn[k]) ++first;
+        continuing[k] = 0;
+        ++continuing[first];
+    }
+}
+
+}  // namespace draft
 
 /// K sequences of L tokens, drawn independently from one draft model ([SpecTr]), as a tree of law `iid`.
 ///
@@ -57,7 +74,7 @@ public:
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             this->expand(g, text, level_, w, m);
-            detail::stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.time.sample);
             next_level_.clear();
             next_here_.clear();
             for (std::size_t i = 0; i < level_.size(); ++i) {

@@ -1,4 +1,4 @@
-// The base of drafters that grow a tree node by node from one model: the candidate tree, the model's cache, the rows.
+// The bases of drafters that add nodes to a tree in any order, and of those that read one draft model.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/features.hpp"
 #include "multidraft/decode/language_model.hpp"
@@ -16,12 +15,45 @@
 #include "multidraft/decode/model_rows.hpp"
 #include "multidraft/draft/draft_inputs.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
-#include "multidraft/rows/softmax_row.hpp"
+#include "multidraft/rows/softmax.hpp"
+#include "multidraft/tree/mask.hpp"
+#include "multidraft/tree/tree_builder.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+/// The base of drafters that add nodes to `tree_` in any order and arrange them: the members of a `drafter` that
+/// concern its nodes.
+template <draft_law Law>
+class candidate_tree_drafter {
+public:
+    using law = Law;
+
+    [[nodiscard]] node_id size() const noexcept { return tree_.nodes().size(); }
+    [[nodiscard]] drafted<law> tree() const noexcept {
+        static_assert(!counts_certain<law>, "multidraft: a candidate tree does not say which children are certain");
+        return {tree_.nodes().tree()};
+    }
+    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.nodes().tokens; }
+    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.nodes().positions; }
+    [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
+
+protected:
+    /// A node as an index.
+    static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
+
+    /// The next input of the draft: these nodes, whose parents were read.
+    [[nodiscard]] draft::draft_inputs inputs(draft::draft_reader& reader, std::span<node_id const> nodes,
+                                             generation_metrics& m) {
+        detail::stopwatch const time(m.time.mask);
+        reader.begin();
+        for (node_id const v : nodes) reader.add(tree_, v);
+        return reader.inputs();
+    }
+
+    tree_builder tree_;
+};
 
 /// The base of drafters that grow a tree from the rows of one model: everything except `grow`.
 ///
@@ -80,7 +112,7 @@ protected:
     /// Arranges all nodes, or those for which `kept` is not 0 and whose parents are kept, and the rows with them;
     /// without a mask for drafters that have their own.
     void finish(generation_metrics& m, std::span<char const> kept = {}, bool with_mask = true) {
-        detail::stopwatch const time(m.mask_seconds);
+        detail::stopwatch const time(m.time.mask);
         for (std::size_t v = 0; v < kept.size(); ++v)
             if (kept[v] == 0) tree_.remove(static_cast<node_id>(v));
         tree_.arrange();

@@ -15,7 +15,6 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/decode/accepted_text.hpp"
-#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/features.hpp"
 #include "multidraft/decode/generation_loop.hpp"
@@ -24,7 +23,6 @@
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
 #include "multidraft/decode/step_outcome.hpp"
-#include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/host_group.hpp"
@@ -34,8 +32,7 @@
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/node_by_node.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -70,12 +67,12 @@ class speculative : public generation_loop<speculative<Target, Drafter, Verifier
         !same_law || verify::takes_law<Verifier, typename Drafter::law>,
         "multidraft: nodes of these trees share their list of children (law::shared_lists), and this verifier "
         "is biased then: draw the children of each node afresh, or take verify::ranked_block or a verifier "
-        "that decides node by node (verify/takes_law.hpp)");
+        "that decides node by node (verify/traits.hpp)");
     static_assert(
         detail::shape_is_allowed<Drafter, Verifier>() || !verify::is_lossless<Verifier>,
         "multidraft: the shape of this drafter's trees depends on what was drawn, and this verifier weighs "
         "whole trees: use one that decides node by node, such as verify::recursive_rejection or verify::naive, or a "
-        "drafter whose shape looks at less (verify/shape_may_depend_on.hpp)");
+        "drafter whose shape looks at less (verify/traits.hpp)");
     static constexpr bool with_features = observes_features<Drafter>;
     static_assert(!with_features || exposes_features<Target>,
                   "multidraft: this drafter reads the target's features and this model does not expose them "
@@ -123,7 +120,7 @@ private:
         path_.resize(static_cast<std::size_t>(tree_.size()));
         verdict v;
         {
-            detail::stopwatch const time(m.verify_seconds);
+            detail::stopwatch const time(m.time.verify);
             v = verify::verify_tree(verifier_, g, tree_.tree(), target_rows(p), draft_rows(tree_.rows()), source,
                                     context, span<node_id>(path_), scratch_.template of<Verifier>(tree_.size(), depth));
         }
@@ -133,7 +130,7 @@ private:
         accepted_.assign(tree, path_, v);
         auto const emitted = static_cast<std::size_t>(state.emit(accepted_.tokens()));
         {
-            detail::stopwatch const time(m.cache_seconds);
+            detail::stopwatch const time(m.time.cache);
             // Both caches keep the text up to its last token but one.
             auto const kept = accepted_.nodes().first(emitted);
             target_.keep(context, kept);
@@ -154,7 +151,7 @@ private:
 
     /// The target's logits at every node, from one call.
     rows_view<logit> target_logits(std::int32_t context, generation_metrics& m) {
-        detail::stopwatch const time(m.target_seconds);
+        detail::stopwatch const time(m.time.target);
         node_id const nodes = tree_.size();
         std::span<logit const> const logits = detail::logits_of_call(
             target_, token_batch{tree_.tokens(), tree_.positions(), context, nodes == 1 ? mask_view{} : tree_.mask()},

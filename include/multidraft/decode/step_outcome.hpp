@@ -18,8 +18,7 @@ struct step_seconds {
 
     /// The seconds counted in `m`.
     [[nodiscard]] static step_seconds of(generation_metrics const& m) noexcept {
-        return {m.target_seconds, m.draft_seconds,
-                m.sample_seconds + m.mask_seconds + m.verify_seconds + m.cache_seconds};
+        return {m.time.target, m.time.draft, m.time.sample + m.time.mask + m.time.verify + m.time.cache};
     }
     /// The difference from `before`.
     [[nodiscard]] step_seconds since(step_seconds const& before) const noexcept {

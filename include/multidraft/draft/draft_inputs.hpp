@@ -12,7 +12,6 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/tree/mask.hpp"
-#include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/tree_builder.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::draft {

@@ -9,7 +9,6 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/tree_builder.hpp"
@@ -24,7 +23,7 @@ drawn_children draw_children(G const& g, tree_builder const& tree, node_id node,
                              Q const& q, Sums const& sums, Source& source, std::vector<token_id>& out) {
     out.resize(static_cast<std::size_t>(count));
     if (count == 0) return {};
-    constexpr bool by_text = is_addressed_by_text<Sampler>;
+    constexpr bool by_text = Sampler::law::traits.addressed_by_text;
     draw_site const site{tree.added().positions[static_cast<std::size_t>(by_text ? node : 0)], node};
     drawn_children const drawn = sampler(g, q, sums, source, site, span<token_id>(out));
     out.resize(static_cast<std::size_t>(drawn.count));

@@ -10,7 +10,6 @@
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/probabilities.hpp"
@@ -55,13 +54,6 @@ concept sampler = requires {
 &&requires(S const& s, host_group const& g, probabilities<float> const& q, chunk_sums<float> const& sums,
            addressed_source& source, draw_site site, span<token_id> out) {
     { s(g, q, sums, source, site, out) } -> std::same_as<drawn_children>;
-};
-
-/// A sampler whose noise is fixed by a position in the text, whatever the tree: its draw site has the position of the
-/// node itself, not that of the root. It declares `addressed_by_text = true`.
-template <class S>
-concept is_addressed_by_text = requires {
-    requires S::addressed_by_text;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

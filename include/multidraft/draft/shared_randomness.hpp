@@ -11,7 +11,6 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
@@ -34,9 +33,6 @@ struct shared_randomness {
     using law = multidraft::law::shared_randomness;
 
     token_id const* token_of = nullptr;  ///< may be null: the same numbers
-
-    /// Engines pass a node's own position, not the root's.
-    static constexpr bool addressed_by_text = true;
 
     template <group G, distribution Q, class Sums>
     MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums const& /*sums*/,

@@ -47,4 +47,11 @@ template <class Sum>
     return found;
 }
 
+/// The same over 16 runs in memory.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD index_t choose_of_16(Real const* sums, double& u) {
+    return choose_run(
+        16, [sums](index_t k) { return sums[k]; }, u);
+}
+
 }  // namespace MULTIDRAFT_NAMESPACE::detail

@@ -100,13 +100,15 @@ protected:
         double const middle = (static_cast<double>(number(count)) - 0.5) / static_cast<double>(count);
         return self().inverse_cdf(sums, n, one, middle, span<token_id const>{});
     }
-    /// Summed as other rows are.
+    /// For groups whose lanes each have all sums (`chunk_sums`).
     template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD auto sums_of_one(index_t n, index_t where) const {
-        return self().sum_chunks(
-            n, [where](index_t i) MULTIDRAFT_INLINE_LAMBDA { return i == where ? Real(1) : Real(0); });
+    [[nodiscard]] MULTIDRAFT_HD chunk_sums<Real> sums_of_one(index_t n, index_t where) const noexcept {
+        chunk_sums<Real> sums;
+        for (index_t c = 0; c < kept_sums(n); ++c) sums.values[c] = c == where / chunk_size ? Real(1) : Real(0);
+        sums.total = 1;
+        return sums;
     }
-    /// Copied: for groups whose lanes each have all sums (`chunk_sums`).
+    /// Copied, for such groups too.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD chunk_sums<Real> sums_from(index_t n, Real const* values, Real total) const noexcept {
         chunk_sums<Real> sums;

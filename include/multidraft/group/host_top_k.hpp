@@ -78,7 +78,7 @@ public:
     /// `out` receives the indices of the largest entries, the largest first, ties to the lower index; 1 to N of them,
     /// at most n. Returns false, and the list is of no use, if it is not full because of NaN; with `Logits` also if any
     /// entry is NaN or plus infinity, or all are minus infinity.
-    template <std::size_t N, bool Logits, class F, class Real = std::decay_t<std::invoke_result_t<F const&, index_t>>>
+    template <std::size_t N, bool Logits, class F, class Real = result_of<F>>
     [[nodiscard]] MULTIDRAFT_HD static bool list(index_t n, F const& f, span<token_id> out) {
         index_t runs = 16;
         while (n / runs > most_sets) runs *= 2;
@@ -160,6 +160,72 @@ private:
             for (index_t l = 0; l < run_length; ++l) keys[l] = f(begin + l);
             for (index_t l = 0; l < run_length; ++l) best[l] = keys[l] > best[l] ? keys[l] : best[l];
         }
+    }
+};
+
+/// Finds any number of the largest entries of a row, one run after the other: O(n + (entries that pass the threshold) *
+/// k).
+class top_k_in_turn {
+public:
+    /// A run of 256 keys is examined again only when one of them is larger than the smallest key kept so far.
+    template <class F>
+    MULTIDRAFT_HD static void list(index_t n, F const& function, span<token_id> out) {
+        using real = result_of<F>;
+        F const all = function;
+        auto const k = static_cast<index_t>(out.size());
+        index_t kept = 0;
+        real threshold = minus_infinity<real>;
+        real keys[chunk_lanes];
+        for (index_t chunk = 0; chunk < n; chunk += chunk_size) {
+            index_t const chunk_end = n - chunk < chunk_size ? n : chunk + chunk_size;
+            F const f = in_chunk(all, chunk, chunk_end);
+            for (index_t begin = chunk; begin < chunk_end; begin += chunk_lanes) {
+                index_t const count = n - begin < chunk_lanes ? n - begin : chunk_lanes;
+                by_runs(f, begin, begin + count,
+                        [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
+                            for (index_t i = first; i < end; ++i) keys[i - begin] = here(i);
+                        });
+                for (index_t l = count; l < chunk_lanes; ++l) keys[l] = minus_infinity<real>;
+                if (kept == k && !(pairwise_max(keys) > threshold)) continue;
+                for (index_t l = 0; l < count; ++l) {
+                    if (kept == k && !(keys[l] > threshold)) continue;
+                    insert_key(all, begin + l, keys[l], kept < k ? kept++ : k - 1, out);
+                    if (kept == k) threshold = at_index(all, out[k - 1]);
+                }
+            }
+        }
+        for (; kept < k; ++kept) out[kept] = none;
+    }
+
+private:
+    static constexpr index_t block = 64;  ///< lanes processed at a time
+
+    /// Inserts an entry with that key after those with larger or equal keys, which all precede index `at`.
+    template <class F, class Real>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void insert_key(F const& f, index_t entry, Real key, index_t at,
+                                                           span<token_id> out) {
+        while (at > 0 && at_index(f, out[at - 1]) < key) {
+            out[at] = out[at - 1];
+            --at;
+        }
+        out[at] = entry;
+    }
+
+    /// One value outside of a loop: a separate call site, so that the loop's stays the only one in its function.
+    template <class F>
+    MULTIDRAFT_HD static auto at_index(F const& f, index_t i) {
+        return f(i);
+    }
+
+    template <class Real>
+    MULTIDRAFT_HD static Real pairwise_max(Real const (&lane)[chunk_lanes]) {
+        Real best[block];
+        for (index_t l = 0; l < block; ++l) best[l] = lane[l];
+        for (index_t r = block; r < chunk_lanes; r += block)
+            for (index_t l = 0; l < block; ++l) best[l] = lane[r + l] > best[l] ? lane[r + l] : best[l];
+        for (index_t half = block / 2; half > 0; half /= 2)
+            for (index_t l = 0; l < half; ++l) best[l] = best[l + half] > best[l] ? best[l + half] : best[l];
+        return best[0];
     }
 };
 

@@ -9,8 +9,9 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
 
-// Those of functions and rows of trees affect speed, memory and the reporting of errors, never a decision. A
-// misspelt member goes unnoticed, so a type that provides one should check it: `static_assert(has_runs<my_row>)`.
+// They affect speed, memory and the reporting of errors, never a decision. A misspelt one goes unnoticed, so a type
+// that provides one should check it: `static_assert(has_runs<my_row>)`. What a law or a verifier says of itself is not
+// optional: `law_traits`, `verify::verifier_traits`.
 //
 //   of               member                               concept                     without it
 //   ---------------- ------------------------------------ --------------------------- -------------------------------
@@ -19,22 +20,12 @@
 //   residuals)       `may_be_nonzero(i)`                  has_may_be_nonzero          every entry is computed
 //                    `is_dense()`                         has_is_dense                `may_be_nonzero` is tested first
 //                    `elsewhere()`, `is_elsewhere(b, e)`  has_elsewhere               one form for all entries
-//                    `expensive = true`                   is_expensive                taken to be cheap
 //   rows             `may_have_mass(i)`,                  sparse_distribution         tokens without mass are found
 //   (`distribution`) `may_have_all_mass()`                                            by their mass
 //                    `order(i)`, `order_limit()`          has_order                   by weight; all may be taken
-//                    `times(factor)`                      has_times                   wrapped in `row_in_units`
-//   views, layouts   `allows(i)`                          has_allows                  all tokens are allowed
-//                    `alignment`, in bytes                has_alignment               entries are read one by one
 //   rows of trees    `with_sums(g, node)`                 has_with_sums               one more pass to draw from a row
-//   (`row_source`)   `prefetch(g, nodes)`                 has_prefetch                rows are fetched when read
 //   verifiers        `scratch_bytes(nodes, depth)`        verify::needs_scratch       called without scratch
-//   (`verify::       `reads_draft = false`                verify::reads_draft         the draft's rows are read
-//   verifier`)       `lossless = true`                    verify::is_lossless         not taken for lossless
-//   laws             `counts_certain = true`              counts_certain              no child is certain
-//   (`draft_law`)    `tokens_differ = true`               tokens_differ               children may be equal
-//                    `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
-//   samplers         `addressed_by_text = true`           is_addressed_by_text        by the position of the root
+//   laws             `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
 //   models           `logit`, a type                      logit_of                    logits are float
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
 //                    `features()`, `feature_size()`       exposes_features            no drafter may read them
@@ -42,14 +33,12 @@
 //                    `rows(text, tokens, logits)`         gives_candidates            rows have V entries
 //                    `confidence(depth)`                  estimates_acceptance        rates hold everywhere
 //                    `confidence(depth, token)`           estimates_acceptance_after  the same
+//   communicators    `start_all_to_all(..)`               shards::has_all_to_all      columns are sent to all ranks
 //   CUDA lanes       `max_grid_ranks`                     cuda::exchanges_in_memory   ranks write to each other
 //
-// The concepts of verifiers, laws, samplers, models and CUDA lanes are declared in their own modules,
-// `sparse_distribution` in rows/distribution.hpp.
+// The concepts are declared where what they are of is; those of functions are here.
 
 namespace MULTIDRAFT_NAMESPACE {
-
-// Of functions of an entry's index.
 
 namespace detail {
 
@@ -101,58 +90,6 @@ template <class F>
 concept has_elsewhere = requires(F const& f, index_t i) {
     { f.is_elsewhere(i, i) } -> std::convertible_to<bool>;
     f.elsewhere();
-};
-
-/// A function so expensive that functions composed from it always test `may_be_nonzero`: `F::expensive` is true.
-template <class F>
-concept is_expensive = requires {
-    requires F::expensive;
-};
-
-// Of rows, and of the views and layouts they are read through.
-
-/// A row whose tokens have an order other than that of the weights: `row.order(i)`, larger values first. Only the first
-/// `row.order_limit()` tokens in this order may be taken.
-template <class D>
-concept has_order = requires(D const& row, index_t i) {
-    { row.order(i) } -> std::floating_point;
-    { row.order_limit() } -> std::convertible_to<index_t>;
-};
-
-/// A row whose probabilities can be taken as multiples: `row.times(factor)`, a row of the same kind; the factor is a
-/// power of two.
-template <class D, class Real>
-concept has_times = requires(D const& row, Real factor) {
-    row.times(factor);
-};
-
-/// A view of logits that forbids some tokens: `view.allows(i)`.
-template <class View>
-concept has_allows = requires(View const& view, index_t i) {
-    { view.allows(i) } -> std::convertible_to<bool>;
-};
-
-/// A layout whose rows begin at multiples of `Layout::alignment` bytes, so that they may be read so many at a time.
-template <class Layout>
-concept has_alignment = requires {
-    { Layout::alignment } -> std::convertible_to<int>;
-};
-
-// Of the rows of a tree.
-
-/// Rows that are normalised when read, and return the chunk sums of the row's weights with it: `rows.with_sums(g,
-/// node)` has the members `row` and `sums`.
-template <class Rows, class G>
-concept has_with_sums = requires(Rows const& rows, G const& g, node_id node) {
-    rows.with_sums(g, node).row;
-    rows.with_sums(g, node).sums;
-};
-
-/// Rows that benefit from knowing the nodes of which one is probably read next: `rows.prefetch(g, nodes)`, with a range
-/// of nodes (`node_range`).
-template <class Rows, class G, class Nodes>
-concept has_prefetch = requires(Rows const& rows, G const& g, Nodes nodes) {
-    rows.prefetch(g, nodes);
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

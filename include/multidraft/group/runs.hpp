@@ -54,6 +54,10 @@ private:
 
 namespace detail {
 
+/// The type of a function's value at an index.
+template <class F>
+using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
+
 /// A function on the entries of one chunk.
 template <class F>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE F in_chunk(F const& f, [[maybe_unused]] index_t begin,
@@ -110,5 +114,43 @@ struct function_of {
 };
 template <class X, class F>
 function_of(X, F) -> function_of<X, F>;
+
+namespace detail {
+
+/// f(begin + i) as a function of i, with the optional members of f: how a thread or a rank reads its part of a row.
+/// `begin` is a multiple of `chunk_size`.
+template <class F>
+struct from_entry {
+    F f;
+    index_t begin;
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const { return f(begin + i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const requires has_may_be_nonzero<F> {
+        return f.may_be_nonzero(begin + i);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires has_is_dense<F> {
+        return f.is_dense();
+    }
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t first, index_t end) const requires has_elsewhere<F> {
+        return f.is_elsewhere(begin + first, begin + end);
+    }
+    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires has_elsewhere<F> {
+        return from_entry<std::remove_cvref_t<decltype(f.elsewhere())>>{f.elsewhere(), begin};
+    }
+    [[nodiscard]] MULTIDRAFT_HD from_entry in_chunk(index_t first, index_t end) const requires has_runs<F> {
+        return {f.in_chunk(begin + first, begin + end), begin};
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t first, index_t end,
+                                                Body const& body) const requires has_runs<F> {
+        f.on_run(begin + first, begin + end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(from_entry<std::remove_cvref_t<decltype(here)>>{here, begin});
+        });
+    }
+};
+template <class F>
+from_entry(F, index_t) -> from_entry<F>;
+
+}  // namespace detail
 
 }  // namespace MULTIDRAFT_NAMESPACE

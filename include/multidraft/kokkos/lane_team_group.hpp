@@ -5,38 +5,32 @@
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/exp_log.hpp"
-#include "multidraft/base/fma.hpp"
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/choose_run.hpp"
+#include "multidraft/group/chunk_folds.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/group_defaults.hpp"
-#include "multidraft/kokkos/chosen.hpp"
+#include "multidraft/kokkos/team_members.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {
 
-/// A handle to the chunk sums that a team keeps in its scratch memory. Valid until the group's next `sum_chunks` or
-/// `softmax`. Not copied, since a copy would not have sums of its own.
-template <class Real>
-struct team_chunk_sums {
-    Real total = 0;
-    Real* values = nullptr;
+namespace detail {
 
-    team_chunk_sums() = default;
-    /// The sums of all chunks, and the total.
-    MULTIDRAFT_HD team_chunk_sums(Real of_all, Real* of_chunks) noexcept : total(of_all), values(of_chunks) {}
-    /// As handles: what was moved from is not used again.
-    team_chunk_sums(team_chunk_sums&&) = default;
-    /// The same.
-    team_chunk_sums& operator=(team_chunk_sums&&) = default;
-    team_chunk_sums(team_chunk_sums const&) = delete;
-    team_chunk_sums& operator=(team_chunk_sums const&) = delete;
-    ~team_chunk_sums() = default;
+/// The board of a `lane_team_group`: beside the common one, the strands of some chunks.
+struct lane_board : team_board {
+    static constexpr index_t width = 32;  ///< strands of a chunk
+    static constexpr index_t pitch = 33;  ///< one more, so that folding members read different banks
+    static constexpr index_t batch = 16;  ///< chunks between two barriers
+
+    double strands[static_cast<std::size_t>(batch * pitch)];
+    index_t strand_index[static_cast<std::size_t>(batch * pitch)];
 };
+
+}  // namespace detail
 
 /// The members of a team on a device (CUDA, HIP, SYCL) as a `group`; on a CPU it is correct too, but slow.
 ///
@@ -48,233 +42,41 @@ struct team_chunk_sums {
 ///
 /// Output spans may be shared by all members or private to each: all write equal values.
 template <class Member>
-class lane_team_group : public group_defaults<lane_team_group<Member>> {
+class lane_team_group : public detail::team_members<lane_team_group<Member>, Member, detail::lane_board> {
+    using base = detail::team_members<lane_team_group<Member>, Member, detail::lane_board>;
+    using folds = chunk_folds<lane_team_group<Member>>;
+    using defaults = group_defaults<lane_team_group<Member>>;
+    friend base;
+    friend folds;
+
 public:
-    using group_defaults<lane_team_group<Member>>::count_part;
-    using group_defaults<lane_team_group<Member>>::digit_bits;
-    using group_defaults<lane_team_group<Member>>::fast_top_k;
-    using group_defaults<lane_team_group<Member>>::nth;
-    using group_defaults<lane_team_group<Member>>::sum_chunks_of;
-    using group_defaults<lane_team_group<Member>>::top_k_of_logits;
-
-    static constexpr bool throws = false;
-
-    template <class Real>
-    using chunk_sums_type = team_chunk_sums<Real>;
-
-    /// Bytes of team scratch (level 0) that a launch needs for one group: 29 KiB.
-    [[nodiscard]] static constexpr std::size_t scratch_bytes() noexcept { return sizeof(board); }
-
-    /// Takes its scratch from the member's team; all members must construct it at the same point. The member must
-    /// outlive it.
-    MULTIDRAFT_HD explicit lane_team_group(Member const& member)
-        : member_(&member),
-          board_(static_cast<board*>(
-              member.team_scratch(0).get_shmem_aligned(sizeof(board), static_cast<std::ptrdiff_t>(alignof(board))))) {}
-
-    [[nodiscard]] MULTIDRAFT_HD bool leader() const { return member_->team_rank() == 0; }
-    MULTIDRAFT_HD void barrier() const { member_->team_barrier(); }
-
-    template <class F>
-    [[nodiscard]] MULTIDRAFT_HD auto sum(index_t n, F const& f) const {
-        using real = result_of<F>;
-        real total = 0;
-        each_chunk<adding>(n, f, numbers<real>(board_->results), [&](index_t, real here) { total += here; });
-        return total;
-    }
-
-    template <class F>
-    [[nodiscard]] MULTIDRAFT_HD auto max(index_t n, F const& f) const {
-        using real = result_of<F>;
-        real best = minus_infinity<real>;
-        each_chunk<larger>(n, f, numbers<real>(board_->results),
-                           [&](index_t, real here) { best = here > best ? here : best; });
-        return best;
-    }
-
-    template <class F>
-    [[nodiscard]] MULTIDRAFT_HD index_t argmax(index_t n, F const& f) const {
-        using real = result_of<F>;
-        if (n <= 0) return none;
-        real best = minus_infinity<real>;
-        index_t where = 0;
-        each_chunk<larger>(n, f, numbers<real>(board_->results), [&](index_t c, real here) {
-            if (here > best) {
-                best = here;
-                where = c * chunk_size;
-            }
-        });
-        constexpr index_t nowhere = largest_number<index_t>;
-        index_t* const firsts = board_->strand_index;
-        for (; where < n; where += chunk_size) {
-            index_t const end = n - where < chunk_size ? n : where + chunk_size;
-            for (index_t v = rank(); v < 256; v += size()) {
-                index_t i = where + v;
-                while (i < end && !(f(i) == best)) i += 256;
-                firsts[v] = i < end ? i : nowhere;
-            }
-            member_->team_barrier();
-            for (index_t v = rank(); v < 16; v += size()) firsts[256 + v] = smallest_of_16(firsts + v * 16);
-            member_->team_barrier();
-            index_t const found = smallest_of_16(firsts + 256);
-            member_->team_barrier();
-            if (found != nowhere) return found;
-            if (n - where <= chunk_size) break;
-        }
-        return 0;
-    }
-
-    /// One pass finds the largest key of each of at most 256 runs; then the run of each of the `out.size()` winners is
-    /// read once more.
-    template <class F>
-    MULTIDRAFT_HD void top_k(index_t n, F const& f, span<token_id> out) const {
-        using real = result_of<F>;
-        if (out.empty()) return;
-        index_t const even = n / most_runs + (n % most_runs != 0 ? 1 : 0);
-        index_t const run = even < chunk_lanes ? chunk_lanes : even;
-        index_t const runs = n > 0 ? (n - 1) / run + 1 : 0;
-        real* const keys = numbers<real>(board_->results);
-        real* const strands = numbers<real>(board_->strands);
-        for (index_t first = 0; first < runs; first += batch) {
-            index_t const count = runs - first < batch ? runs - first : batch;
-            for (index_t w = rank(); w < count * width; w += size()) {
-                index_t const r = first + w / width;
-                index_t const end = n - r * run < run ? n : (r + 1) * run;
-                chosen<real> const best = best_of(r * run + w % width, end, width, f, chosen<real>{});
-                set(strands, board_->strand_index, (w / width) * pitch + w % width, best);
-            }
-            member_->team_barrier();
-            for (index_t c = rank(); c < count; c += size())
-                set(keys, board_->run_index, first + c, best_chosen(strands, board_->strand_index, c * pitch, width));
-            member_->team_barrier();
-        }
-        for (std::size_t k = 0; k < out.size(); ++k) {
-            // Sixteen members search sixteen runs each, then all members the sixteen winners. Here `strand_index` holds
-            // runs.
-            for (index_t v = rank(); v < 16; v += size()) {
-                index_t from = none;
-                for (index_t r = v * 16; r < v * 16 + 16 && r < runs; ++r)
-                    if (board_->run_index[r] != none && (from == none || keys[r] > keys[from])) from = r;
-                set(strands, board_->strand_index, v, {from == none ? real(0) : keys[from], from});
-            }
-            member_->team_barrier();
-            index_t const from = best_chosen(strands, board_->strand_index, 0, 16).index;
-            if (from == none) {
-                out[k] = none;
-                member_->team_barrier();
-                continue;
-            }
-            chosen<real> const winner{keys[from], board_->run_index[from]};
-            out[k] = winner.index;
-            index_t const end = n - from * run < run ? n : (from + 1) * run;
-            for (index_t v = rank(); v < 256; v += size())
-                set(strands, board_->strand_index, 16 + v, best_of(from * run + v, end, 256, f, winner));
-            member_->team_barrier();
-            for (index_t v = rank(); v < 16; v += size())
-                set(strands, board_->strand_index, 272 + v,
-                    best_chosen(strands, board_->strand_index, 16 + v * 16, 16));
-            member_->team_barrier();
-            if (leader()) set(keys, board_->run_index, from, best_chosen(strands, board_->strand_index, 272, 16));
-            member_->team_barrier();
-        }
-    }
-
-    template <class W>
-    [[nodiscard]] MULTIDRAFT_HD auto sum_chunks(index_t n, W const& w) const {
-        using real = result_of<W>;
-        team_chunk_sums<real> sums{0, numbers<real>(board_->row_sums)};
-        each_chunk<adding>(n, w, sums.values, [&](index_t, real here) { sums.total += here; });
-        return sums;
-    }
+    using base::barrier;
+    using base::base;
+    using base::top_k;
+    using defaults::count_part;
+    using defaults::digit_bits;
+    using defaults::fast_top_k;
+    using defaults::nth;
+    using defaults::sum_chunks_of;
+    using defaults::top_k_of_logits;
+    using folds::argmax;
+    using folds::inverse_cdf;
+    using folds::max;
+    using folds::softmax;
+    using folds::sum;
+    using folds::sum_chunks;
+    using folds::sums_from;
+    using folds::sums_of_one;
+    using folds::update_chunk;
 
     template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD team_chunk_sums<Real> sums_of_one(index_t n, index_t where) const {
-        return sums_by<Real>(n, Real(1), [where](index_t c) { return c == where / chunk_size ? Real(1) : Real(0); });
-    }
-
-    /// See `group`: the chunk sums that an earlier call wrote.
-    template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD team_chunk_sums<Real> sums_from(index_t n, Real const* values, Real total) const {
-        return sums_by<Real>(n, total, [values](index_t c) { return values[c]; });
-    }
-
-    template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
-    [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real, team_chunk_sums<Real>> softmax(index_t n, X const& x,
-                                                                                  Real scale) const {
-        constexpr Real nothing = minus_infinity<Real>;
-        exp_nonpositive<Real> const weight(scale);
-        softmax_sums<Real, team_chunk_sums<Real>> result;
-        result.largest = nothing;
-        result.sums.values = numbers<Real>(board_->row_sums);
-        Real* const sums = result.sums.values;
-        Real* const peaks = numbers<Real>(board_->results);
-        index_t const chunks = chunks_of(n);
-        for (index_t first = 0; first < chunks; first += capacity) {
-            index_t const last = chunks - first < capacity ? chunks : first + capacity;
-            // Both passes are over the same sixteen chunks, so that the second reads them from a cache.
-            for (index_t c = first; c < last; c += batch) {
-                index_t const end = last - c < batch ? last : c + batch;
-                fold_chunks<larger>(
-                    c, end, n, [&x](index_t, index_t i) { return x(i); }, peaks + (c - first));
-                fold_chunks<adding>(
-                    c, end, n,
-                    [&x, peaks, first, weight](index_t chunk, index_t i) {
-                        Real const here = peaks[chunk - first];
-                        Real const base = here == nothing ? Real(0) : here;
-                        return weight(x(i) - base);
-                    },
-                    sums + (c - first));
-            }
-            Real const before = result.largest;
-            for (index_t c = first; c < last; ++c)
-                result.largest = peaks[c - first] > result.largest ? peaks[c - first] : result.largest;
-            if (first > 0 && before < result.largest)
-                result.sums.total = fp::mul(result.sums.total, weight(before - result.largest));
-            for (index_t c = rank(); c < last - first; c += size())
-                if (peaks[c] != result.largest && peaks[c] != nothing)
-                    sums[c] = fp::mul(sums[c], weight(peaks[c] - result.largest));
-            member_->team_barrier();
-            for (index_t c = 0; c < last - first; ++c) result.sums.total += sums[c];
-        }
-        return result;
-    }
-
-    template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t inverse_cdf(team_chunk_sums<Real> const& sums, index_t n, W const& w, double u,
-                                                    span<token_id const> taken = {}) const {
-        index_t const chunks = chunks_of(n);
-        index_t c = none;
-        if (chunks <= capacity)
-            c = multidraft::detail::choose_run(
-                chunks, [&sums](index_t k) { return sums.values[k]; }, u);
-        else
-            c = multidraft::detail::choose_run(
-                chunks, [&](index_t k) { return sum_without<Real>(k * chunk_size, n, w, taken); }, u);
-        return c == none ? none : descend<Real>(c * chunk_size, n, w, taken, u);
-    }
-
-    template <class Real, class W>
-    MULTIDRAFT_HD void update_chunk(team_chunk_sums<Real>& sums, index_t n, W const& w, span<token_id const> taken,
-                                    index_t changed) const {
-        index_t const chunks = chunks_of(n);
-        Real total = 0;
-        if (chunks <= capacity) {
-            index_t const c = changed / chunk_size;
-            Real const here = sum_without<Real>(c * chunk_size, n, w, taken);
-            for (index_t k = 0; k < chunks; ++k) total += k == c ? here : sums.values[k];
-            if (leader()) sums.values[c] = here;
-            member_->team_barrier();
-        } else {
-            for (index_t c = 0; c < chunks; ++c) total += sum_without<Real>(c * chunk_size, n, w, taken);
-        }
-        sums.total = total;
-    }
+    using chunk_sums_type = shared_chunk_sums<Real>;
 
     /// The team's own counters for `histogram`, in its scratch memory; valid until a `histogram` into other bins.
     template <std::size_t N>
     [[nodiscard]] MULTIDRAFT_HD span<std::uint64_t> counters() const {
-        static_assert(N <= static_cast<std::size_t>(most_bins));
-        return {board_->bins, N};
+        static_assert(N <= static_cast<std::size_t>(detail::lane_board::most_bins));
+        return {board().bins, N};
     }
 
     /// The sum of all counters.
@@ -283,7 +85,7 @@ public:
         auto const* const parts = sum_of_parts(counters);
         std::uint64_t total = 0;
         for (index_t p = 0; p < most_parts; ++p) total += parts[p];
-        member_->team_barrier();
+        barrier();
         return total;
     }
 
@@ -296,44 +98,39 @@ public:
         index_t const part = part_of(size);
         index_t p = most_parts - 1;
         for (; p > 0 && parts[p] < wanted; --p) wanted -= parts[p];
-        member_->team_barrier();
+        barrier();
         index_t b = (size - p * part < part ? size : (p + 1) * part) - 1;
         for (; b > p * part && counters[static_cast<std::size_t>(b)] < wanted; --b)
             wanted -= counters[static_cast<std::size_t>(b)];
         return b;
     }
 
-    /// Counters are shared by the team, 2048 at a time.
     template <class Bin, class Mass>
     MULTIDRAFT_HD void histogram(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
-        std::uint64_t plain = 0;  // sum of a window's first bin, kept per member to avoid contention
-        count_in_windows(
-            n, bins,
-            [&](index_t i, index_t low, index_t here) MULTIDRAFT_INLINE_LAMBDA {
+        base::count_in_windows(bins, [&](index_t low, index_t here) {
+            std::uint64_t plain = 0;  // sum of the window's first bin, kept per member to avoid contention
+            for (index_t i = rank(); i < n; i += size()) {
                 index_t const b = bin(i);
                 if (b == low)
                     plain += static_cast<std::uint64_t>(mass(i));
                 else if (b > low && b - low < here)
-                    Kokkos::atomic_add(&board_->bins[b - low], static_cast<std::uint64_t>(mass(i)));
-            },
-            [&] {
-                if (plain != 0) Kokkos::atomic_add(&board_->bins[0], plain);
-                plain = 0;
-            });
+                    Kokkos::atomic_add(&board().bins[b - low], static_cast<std::uint64_t>(mass(i)));
+            }
+            if (plain != 0) Kokkos::atomic_add(&board().bins[0], plain);
+        });
     }
 
     template <class F>
     MULTIDRAFT_HD void histogram_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
-        count_in_windows(
-            n, bins,
-            [&](index_t i, index_t low, index_t here) MULTIDRAFT_INLINE_LAMBDA {
+        base::count_in_windows(bins, [&](index_t low, index_t here) {
+            for (index_t i = rank(); i < n; i += size()) {
                 binned_pair const more = f(i);
-                if (more.bin < low / 2 || more.bin - low / 2 >= here / 2) return;
-                std::uint64_t* const counters = board_->bins + (2 * more.bin - low);
+                if (more.bin < low / 2 || more.bin - low / 2 >= here / 2) continue;
+                std::uint64_t* const counters = board().bins + (2 * more.bin - low);
                 if (more.first != 0) Kokkos::atomic_add(counters, static_cast<std::uint64_t>(more.first));
                 if (more.second != 0) Kokkos::atomic_add(counters + 1, static_cast<std::uint64_t>(more.second));
-            },
-            [] {});
+            }
+        });
     }
 
 private:
@@ -341,76 +138,41 @@ private:
     // the next operation may write them at once. Everything else on the board may still be read by slower members: an
     // operation writes it after a barrier of its own.
 
-    template <class F>
-    using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
+    using base::best_of;
+    using base::board;
+    using base::rank;
+    using base::set;
+    using base::size;
+    template <class Real>
+    using chosen = detail::chosen<Real>;
+    using adding = multidraft::detail::adding;
+    using larger = multidraft::detail::larger;
 
-    static constexpr index_t capacity = chunk_sums<float>::capacity;
-    static constexpr index_t width = 32;  ///< strands of a chunk
-    static constexpr index_t pitch = 33;  ///< one more, so that folding members read different banks
-    static constexpr index_t batch = 16;  ///< chunks between two barriers
+    static constexpr index_t width = detail::lane_board::width;
+    static constexpr index_t pitch = detail::lane_board::pitch;
+    static constexpr index_t batch = detail::lane_board::batch;
     static constexpr index_t own = chunk_lanes / width;
-    static constexpr index_t most_runs = 256;
-    static constexpr index_t most_bins = 2048;
     static constexpr index_t most_parts = 64;  ///< of the counters: a bin is found in 64 steps and then 32
 
-    struct board {
-        double row_sums[capacity];
-        double results[capacity];
-        double strands[batch * pitch];
-        std::uint64_t bins[most_bins];
-        index_t strand_index[batch * pitch];
-        index_t run_index[most_runs];
-    };
-
-    struct adding {
-        template <class Real>
-        static constexpr Real start = Real(0);
-        template <class Real>
-        [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD static Real apply(Real a, Real b) {
-            return a + b;
-        }
-    };
-    struct larger {
-        template <class Real>
-        static constexpr Real start = minus_infinity<Real>;
-        template <class Real>
-        [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD static Real apply(Real a, Real b) {
-            return b > a ? b : a;
-        }
-    };
-
-    /// `add(i, low, here)` adds entry i to the bins of the current window, which begins at `low`.
-    template <class Add, class Finish>
-    MULTIDRAFT_HD void count_in_windows(index_t n, span<std::uint64_t> bins, Add const& add,
-                                        Finish const& finish) const {
-        auto const all = static_cast<index_t>(bins.size());
-        for (index_t low = 0; low < all; low += most_bins) {
-            index_t const here = all - low < most_bins ? all - low : most_bins;
-            member_->team_barrier();
-            for (index_t b = rank(); b < here; b += size()) board_->bins[b] = 0;
-            member_->team_barrier();
-            for (index_t i = rank(); i < n; i += size()) add(i, low, here);
-            finish();
-            member_->team_barrier();
-            if (bins.data() == board_->bins) return;
-            for (index_t b = 0; b < here; ++b) bins[static_cast<std::size_t>(low + b)] = board_->bins[b];
-        }
-    }
-
-    [[nodiscard]] MULTIDRAFT_HD index_t rank() const { return member_->team_rank(); }
-    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return member_->team_size(); }
-
     template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD static Real* numbers(double* place) {
+    [[nodiscard]] MULTIDRAFT_HD Real* strands() const {
         static_assert(sizeof(Real) <= sizeof(double));
-        return reinterpret_cast<Real*>(place);
+        return reinterpret_cast<Real*>(board().strands);
     }
 
+    // The chunk sums are shared by the team.
+
     template <class Real>
-    MULTIDRAFT_HD static void set(Real* keys, index_t* indices, index_t at, chosen<Real> what) {
-        keys[at] = what.key;
-        indices[at] = what.index;
+    MULTIDRAFT_HD void next_sums(shared_chunk_sums<Real>& sums) const {
+        sums.values = base::template numbers<Real>(1);
     }
+    template <class Real>
+    MULTIDRAFT_HD void next_window(shared_chunk_sums<Real>& window) const {
+        window.values = base::template numbers<Real>(0);
+    }
+    [[nodiscard]] MULTIDRAFT_HD index_t sharer() const { return rank(); }
+    [[nodiscard]] MULTIDRAFT_HD index_t sharers() const { return size(); }
+    MULTIDRAFT_HD void meet() const { barrier(); }
 
     [[nodiscard]] MULTIDRAFT_HD static index_t part_of(index_t bins) {
         return bins / most_parts + (bins % most_parts != 0 ? 1 : 0);
@@ -420,7 +182,7 @@ private:
     template <class Counters>
     [[nodiscard]] MULTIDRAFT_HD std::uint64_t const* sum_of_parts(Counters const& counters) const {
         static_assert(sizeof(std::uint64_t) == sizeof(double) && most_parts <= batch * pitch);
-        auto* const parts = reinterpret_cast<std::uint64_t*>(board_->strands);
+        auto* const parts = reinterpret_cast<std::uint64_t*>(board().strands);
         auto const size = static_cast<index_t>(counters.size());
         index_t const part = part_of(size);
         for (index_t p = rank(); p < most_parts; p += this->size()) {
@@ -429,24 +191,8 @@ private:
                 sum += counters[static_cast<std::size_t>(b)];
             parts[p] = sum;
         }
-        member_->team_barrier();
+        barrier();
         return parts;
-    }
-
-    [[nodiscard]] MULTIDRAFT_HD static index_t smallest_of_16(index_t const* values) {
-        index_t least = values[0];
-        for (index_t v = 1; v < 16; ++v) least = values[v] < least ? values[v] : least;
-        return least;
-    }
-
-    /// Folds a power of two of values pairwise: v with v + half, for half = count / 2, .., 1.
-    template <class Op, index_t count, class Real>
-    [[nodiscard]] MULTIDRAFT_HD static Real pairwise(Real const* values, index_t step = 1) {
-        Real v[static_cast<std::size_t>(count)];
-        for (index_t l = 0; l < count; ++l) v[l] = values[l * step];
-        for (index_t half = count / 2; half > 0; half /= 2)
-            for (index_t l = 0; l < half; ++l) v[l] = Op::apply(v[l], v[l + half]);
-        return v[0];
     }
 
     /// Lanes l, l + 32, .. l + 224 of a chunk of terms `term(chunk, i)`, folded.
@@ -464,66 +210,95 @@ private:
         for (index_t j = 0; j < own; ++j)
             if (j * width + l < rest)
                 acc[j] = Op::apply(acc[j], static_cast<Real>(term(chunk, begin + whole * chunk_lanes + j * width + l)));
-        return pairwise<Op, own>(acc);
+        return multidraft::detail::pairwise<Op, own>(acc);
+    }
+
+    template <class Op, int, class F, class Real>
+    MULTIDRAFT_HD void fold_window(index_t first, index_t last, index_t n, F const& f, Real* out) const {
+        fold_chunks<Op>(
+            first, last, n, [&f](index_t, index_t i) { return f(i); }, out);
+    }
+
+    /// Both passes are over the same sixteen chunks, so that the second reads them from a cache.
+    template <class X, class Real>
+    MULTIDRAFT_HD void exponentials(index_t first, index_t last, index_t n, X const& x,
+                                    exp_nonpositive<Real> const& weight, Real* peaks, Real* sums) const {
+        for (index_t c = first; c < last; c += batch) {
+            index_t const end = last - c < batch ? last : c + batch;
+            fold_chunks<larger>(
+                c, end, n, [&x](index_t, index_t i) { return x(i); }, peaks + (c - first));
+            fold_chunks<adding>(
+                c, end, n,
+                [&x, peaks, first, weight](index_t chunk, index_t i) {
+                    Real const here = peaks[chunk - first];
+                    Real const base = here == minus_infinity<Real> ? Real(0) : here;
+                    return weight(x(i) - base);
+                },
+                sums + (c - first));
+        }
     }
 
     /// The folds of chunks [first, last), written from `out` on.
     template <class Op, class Real, class Term>
     MULTIDRAFT_HD void fold_chunks(index_t first, index_t last, index_t n, Term const& term, Real* out) const {
-        Real* const strands = numbers<Real>(board_->strands);
+        Real* const strands = this->strands<Real>();
         for (index_t c = first; c < last; c += batch) {
             index_t const count = last - c < batch ? last - c : batch;
             for (index_t w = rank(); w < count * width; w += size())
                 strands[(w / width) * pitch + w % width] = strand<Op, Real>(c + w / width, w % width, n, term);
-            member_->team_barrier();
+            barrier();
             for (index_t k = rank(); k < count; k += size())
-                out[c - first + k] = pairwise<Op, width>(strands + k * pitch);
-            member_->team_barrier();
+                out[c - first + k] = multidraft::detail::pairwise<Op, width>(strands + k * pitch);
+            barrier();
         }
     }
 
-    /// The folds of all chunks of a row, passed to `take(chunk, result)` in index order on every member. `results` has
-    /// space for `capacity` chunks and finally holds the last ones.
-    template <class Op, class Real, class F, class Take>
-    MULTIDRAFT_HD void each_chunk(index_t n, F const& f, Real* results, Take const& take) const {
-        index_t const chunks = chunks_of(n);
-        for (index_t first = 0; first < chunks; first += capacity) {
-            index_t const last = chunks - first < capacity ? chunks : first + capacity;
-            fold_chunks<Op>(
-                first, last, n, [&f](index_t, index_t i) { return f(i); }, results);
-            for (index_t c = first; c < last; ++c) take(c, results[c - first]);
+    template <class EndOf, class F, class Real>
+    MULTIDRAFT_HD void best_of_runs(index_t runs, EndOf const& end_of, index_t run, F const& f, Real* keys) const {
+        Real* const best = strands<Real>();
+        for (index_t first = 0; first < runs; first += batch) {
+            index_t const count = runs - first < batch ? runs - first : batch;
+            for (index_t w = rank(); w < count * width; w += size()) {
+                index_t const r = first + w / width;
+                set(best, board().strand_index, (w / width) * pitch + w % width,
+                    best_of(r * run + w % width, end_of(r), width, f, chosen<Real>{}));
+            }
+            barrier();
+            for (index_t c = rank(); c < count; c += size())
+                set(keys, board().run_index, first + c, best_on_board<Real>(c * pitch, width));
+            barrier();
         }
     }
 
-    /// Chunk sums that are known: `value(c)` is that of chunk c.
-    template <class Real, class Value>
-    [[nodiscard]] MULTIDRAFT_HD team_chunk_sums<Real> sums_by(index_t n, Real total, Value const& value) const {
-        team_chunk_sums<Real> sums{total, numbers<Real>(board_->row_sums)};
-        member_->team_barrier();
-        for (index_t c = rank(); c < kept_sums(n); c += size()) sums.values[c] = value(c);
-        member_->team_barrier();
-        return sums;
-    }
-
-    /// The best of every `step`-th entry that comes after `past`, which may be empty.
-    template <class Real, class F>
-    [[nodiscard]] MULTIDRAFT_HD static chosen<Real> best_of(index_t begin, index_t end, index_t step, F const& f,
-                                                            chosen<Real> past) {
-        chosen<Real> best;
-        for (index_t i = begin; i < end; i += step) {
-            chosen<Real> const here{f(i), i};
-            if (here.before(best) && past.before(here)) best = here;
-        }
+    /// The best of `of(v)` for v < 256: of each, of sixteen of them, of these. Ends with a barrier.
+    template <class Real, class Of>
+    [[nodiscard]] MULTIDRAFT_HD chosen<Real> best_of_256(Of const& of) const {
+        for (index_t v = rank(); v < 256; v += size()) set(strands<Real>(), board().strand_index, v, of(v));
+        barrier();
+        for (index_t v = rank(); v < 16; v += size())
+            set(strands<Real>(), board().strand_index, 256 + v, best_on_board<Real>(v * 16, 16));
+        barrier();
+        chosen<Real> const best = best_on_board<Real>(256, 16);
+        barrier();
         return best;
     }
 
-    /// The best of some entries on the board, some of which may be empty.
+    template <class F, class Real>
+    [[nodiscard]] MULTIDRAFT_HD index_t first_equal(index_t begin, index_t end, F const& f, Real value) const {
+        return best_of_256<Real>([&](index_t v) {
+                   index_t i = begin + v;
+                   while (i < end && !(f(i) == value)) i += 256;
+                   return i < end ? chosen<Real>{value, i} : chosen<Real>{};
+               })
+            .index;
+    }
+
+    /// The best of `count` strands from `begin` on, some of which may be empty.
     template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD static chosen<Real> best_chosen(Real const* keys, index_t const* indices, index_t begin,
-                                                                index_t count) {
+    [[nodiscard]] MULTIDRAFT_HD chosen<Real> best_on_board(index_t begin, index_t count) const {
         chosen<Real> best;
         for (index_t k = begin; k < begin + count; ++k) {
-            chosen<Real> const here{keys[k], indices[k]};
+            chosen<Real> const here{strands<Real>()[k], board().strand_index[k]};
             if (here.index != none && here.before(best)) best = here;
         }
         return best;
@@ -552,36 +327,31 @@ private:
 
     /// The sum of one chunk: all 256 lanes at once.
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD Real sum_without(index_t begin, index_t n, W const& w,
-                                                 span<token_id const> taken) const {
+    [[nodiscard]] MULTIDRAFT_HD Real sum_without(index_t c, index_t n, W const& w, span<token_id const> taken) const {
+        index_t const begin = c * chunk_size;
         without<Real, W> const term{w, taken_in(taken, begin), n};
-        Real* const strands = numbers<Real>(board_->strands);
+        Real* const strands = this->strands<Real>();
         for (index_t l = rank(); l < chunk_lanes; l += size()) {
             Real acc = term(begin + l);
             for (index_t r = 1; r < chunk_rows; ++r) acc += term(begin + r * chunk_lanes + l);
             strands[l] = acc;
         }
-        member_->team_barrier();
+        barrier();
         for (index_t l = rank(); l < width; l += size())
-            strands[chunk_lanes + l] = pairwise<adding, own>(strands + l, width);
-        member_->team_barrier();
-        Real const result = pairwise<adding, width>(strands + chunk_lanes);
-        member_->team_barrier();
+            strands[chunk_lanes + l] = multidraft::detail::pairwise<adding, own>(strands + l, width);
+        barrier();
+        Real const result = multidraft::detail::pairwise<adding, width>(strands + chunk_lanes);
+        barrier();
         return result;
-    }
-
-    template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD static index_t choose_of_16(Real const* sums, double& u) {
-        return multidraft::detail::choose_run(
-            16, [sums](index_t k) { return sums[k]; }, u);
     }
 
     /// The token of one chunk at the fraction u of its sum: 16 runs of 256 terms, 16 of 16, 16 terms.
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t descend(index_t begin, index_t n, W const& w, span<token_id const> taken,
-                                                double u) const {
+    [[nodiscard]] MULTIDRAFT_HD index_t find_in_chunk(index_t c, index_t n, W const& w, span<token_id const> taken,
+                                                      double u) const {
+        index_t const begin = c * chunk_size;
         without<Real, W> const term{w, taken_in(taken, begin), n};
-        Real* const strands = numbers<Real>(board_->strands);
+        Real* const strands = this->strands<Real>();
         Real* const runs = strands + chunk_lanes;
         for (index_t v = rank(); v < 256; v += size()) {
             index_t const at = begin + (v / 16) * 256 + v % 16;
@@ -589,28 +359,27 @@ private:
             for (index_t r = 1; r < 16; ++r) acc += term(at + r * 16);
             strands[v] = acc;
         }
-        member_->team_barrier();
-        for (index_t v = rank(); v < 16; v += size()) runs[v] = pairwise<adding, 16>(strands + v * 16);
-        member_->team_barrier();
-        index_t const a = choose_of_16(runs, u);
+        barrier();
+        for (index_t v = rank(); v < 16; v += size())
+            runs[v] = multidraft::detail::pairwise<adding, 16>(strands + v * 16);
+        barrier();
+        index_t const a = multidraft::detail::choose_of_16(runs, u);
         index_t result = none;
         if (a != none) {
             for (index_t v = rank(); v < 256; v += size()) strands[v] = term(begin + a * 256 + v);
-            member_->team_barrier();
-            for (index_t v = rank(); v < 16; v += size()) runs[16 + v] = pairwise<adding, 16>(strands + v * 16);
-            member_->team_barrier();
-            index_t const b = choose_of_16(runs + 16, u);
+            barrier();
+            for (index_t v = rank(); v < 16; v += size())
+                runs[16 + v] = multidraft::detail::pairwise<adding, 16>(strands + v * 16);
+            barrier();
+            index_t const b = multidraft::detail::choose_of_16(runs + 16, u);
             if (b != none) {
-                index_t const c = choose_of_16(strands + b * 16, u);
-                if (c != none) result = begin + a * 256 + b * 16 + c;
+                index_t const d = multidraft::detail::choose_of_16(strands + b * 16, u);
+                if (d != none) result = begin + a * 256 + b * 16 + d;
             }
         }
-        member_->team_barrier();
+        barrier();
         return result;
     }
-
-    Member const* member_;
-    board* board_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::kokkos

@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/execution_policy.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/kokkos/team_group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {

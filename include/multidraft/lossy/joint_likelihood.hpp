@@ -11,18 +11,15 @@
 #include "multidraft/base/exp_log.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 
@@ -40,8 +37,7 @@ namespace MULTIDRAFT_NAMESPACE::lossy {
 template <draft_law Law>
 class joint_likelihood : public verify::whole_tree<joint_likelihood<Law>, Law> {
 public:
-    static constexpr bool lossless = false;
-    static constexpr allowed_trees trees = allowed_trees::chains;
+    static constexpr verify::verifier_traits traits{.lossless = false, .trees = allowed_trees::chains};
 
     joint_likelihood() = default;
     /// `tau` in [0, 1]. Throws `invalid_input` on the host for other values.

@@ -12,18 +12,15 @@
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/emit.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/residual.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 
@@ -38,8 +35,7 @@ namespace MULTIDRAFT_NAMESPACE::lossy {
 template <draft_law Law>
 class typical_acceptance : public verify::whole_tree<typical_acceptance<Law>, Law> {
 public:
-    static constexpr bool lossless = false;
-    static constexpr bool reads_draft = false;
+    static constexpr verify::verifier_traits traits{.lossless = false, .reads_draft = false};
 
     typical_acceptance() = default;
     /// `eps` in (0, 1], `delta` in (0, 1]; Medusa uses 0.09 and 0.3. Throws `invalid_input` on the host for other

@@ -10,21 +10,17 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/level_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/methods/any_method.hpp"
 #include "multidraft/methods/method_calls.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

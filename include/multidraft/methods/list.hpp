@@ -55,7 +55,7 @@ struct listed_method {
     static constexpr allowed_trees trees = verify::trees_of<Verifier>;
     static constexpr proof_by proof = proof_by::enumeration;
 
-    static_assert(Verifier::lossless, "multidraft: this list is of lossless methods");
+    static_assert(Verifier::traits.lossless, "multidraft: this list is of lossless methods");
     static_assert(std::is_same_v<typename Sampler::law, law> || std::is_same_v<law, multidraft::law::independent>,
                   "multidraft: the sampler draws by another law than the verifier is for");
 };

@@ -56,14 +56,7 @@ public:
         check(MPI_Allreduce(MPI_IN_PLACE, numbers.data(), counted(numbers.size()), MPI_UINT64_T, MPI_SUM, ranks_),
               "MPI_Allreduce");
     }
-    void all_to_all(void const* from, span<std::size_t const> sent, void* to, span<std::size_t const> received) {
-        place(sent, sent_, sent_at_);
-        place(received, received_, received_at_);
-        check(MPI_Alltoallv(from, sent_.data(), sent_at_.data(), MPI_BYTE, to, received_.data(), received_at_.data(),
-                            MPI_BYTE, ranks_),
-              "MPI_Alltoallv");
-    }
-    /// See `shards::has_start_all_to_all`.
+    /// See `shards::has_all_to_all`.
     void start_all_to_all(void const* from, span<std::size_t const> sent, void* to, span<std::size_t const> received) {
         place(sent, sent_, sent_at_);
         place(received, received_, received_at_);
@@ -106,6 +99,6 @@ private:
     std::vector<int> sent_, sent_at_, received_, received_at_;
 };
 
-static_assert(shards::has_start_all_to_all<communicator>);
+static_assert(shards::has_all_to_all<communicator>);
 
 }  // namespace MULTIDRAFT_NAMESPACE::mpi

@@ -6,7 +6,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/exp_log.hpp"
-#include "multidraft/random/address.hpp"
+#include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

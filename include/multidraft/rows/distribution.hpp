@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/exp_log.hpp"
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/optional_members.hpp"
@@ -31,6 +32,25 @@ concept sparse_distribution = distribution<D> && requires(D const& row, index_t 
     { row.may_have_mass(i) } -> std::convertible_to<bool>;
     { row.may_have_all_mass() } -> std::convertible_to<bool>;
 };
+
+/// A row whose tokens have an order other than that of the weights: `row.order(i)`, larger values first. Only the first
+/// `row.order_limit()` tokens in this order may be taken.
+template <class D>
+concept has_order = requires(D const& row, index_t i) {
+    { row.order(i) } -> std::floating_point;
+    { row.order_limit() } -> std::convertible_to<index_t>;
+};
+
+namespace detail {
+
+/// A row whose probabilities can be taken as multiples: `row.times(factor)`, a row of the same kind; the factor is a
+/// power of two.
+template <class D, class Real>
+concept has_times = requires(D const& row, Real factor) {
+    row.times(factor);
+};
+
+}  // namespace detail
 
 /// False only where the row has no mass.
 template <distribution D>
@@ -112,6 +132,23 @@ template <distribution D>
     } else {
         return n;
     }
+}
+
+/// log(row(x)), at most 0; minus infinity for a token without mass. O(1).
+///
+/// For rows of logits it is computed from the logit, so it is exact even where the probability would underflow. A row
+/// whose mass is NaN gives minus infinity.
+template <distribution D>
+[[nodiscard]] MULTIDRAFT_HD double log_probability(D const& row, token_id x) {
+    double result = 0;
+    if constexpr (requires { fp::log(static_cast<double>(row.mass())) + row.log_weight(x); }) {
+        auto const mass = static_cast<double>(row.mass());
+        result = mass > 0 ? static_cast<double>(row.log_weight(x)) - fp::log(mass) : minus_infinity<double>;
+    } else {
+        auto const p = static_cast<double>(row(x));
+        result = p > 0 ? fp::log(p) : minus_infinity<double>;
+    }
+    return result < 0 ? result : (result == result ? 0.0 : minus_infinity<double>);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -7,12 +7,9 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/rows/adjusted_view.hpp"
-#include "multidraft/rows/logit_bias.hpp"
 #include "multidraft/rows/row_view.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/rows/softmax_row.hpp"
-#include "multidraft/rows/token_mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -43,8 +40,7 @@ public:
                              logit_adjustments const& adjustments) requires(!plain)
         : rows_(rows), adjustments_(adjustments), sampling_(w) {
 #if !MULTIDRAFT_ON_DEVICE
-        validate(adjustments.allowed, rows.rows(), rows.size());
-        validate(adjustments.bias, rows.rows(), rows.size());
+        validate(adjustments, rows.rows(), rows.size());
 #endif
     }
 
@@ -64,7 +60,7 @@ public:
         if constexpr (plain)
             return rows_(node);
         else
-            return View(rows_(node), adjustments_.allowed(node), adjustments_.bias(node));
+            return View(rows_(node), adjustments_.mask(node), adjustments_.bias_at(node));
     }
 
 private:

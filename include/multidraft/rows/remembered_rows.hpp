@@ -44,6 +44,8 @@ private:
     index_t size_;
 };
 
+namespace detail {
+
 /// A row that `remembered_rows` has normalised, or not yet.
 template <class Row>
 struct remembered_row {
@@ -55,14 +57,16 @@ struct remembered_row {
 template <class Rows>
 concept normalised_when_read = has_with_sums<Rows, host_group> && std::default_initializable<row_of<Rows, host_group>>;
 
+}  // namespace detail
+
 /// The memory of the rows of a tree: a few numbers for each node, or nothing for rows that need no normalising. Reused
 /// from step to step it allocates nothing more.
 template <class Rows>
 struct row_memory {};
 /// The memory of rows that are normalised when they are read.
-template <normalised_when_read Rows>
+template <detail::normalised_when_read Rows>
 struct row_memory<Rows> {
-    std::vector<remembered_row<row_of<Rows, host_group>>> rows;
+    std::vector<detail::remembered_row<row_of<Rows, host_group>>> rows;
 };
 
 /// The rows of a tree, each normalised when first read and then remembered. For verifiers of whole trees, which read a
@@ -75,7 +79,7 @@ public:
     using row = row_of<Rows, G>;
 
     /// In memory of the caller's: `memory[v]` for row v, one for each row, none of them known.
-    remembered_rows(Rows rows, span<remembered_row<row>> memory) : rows_(std::move(rows)), memory_(memory) {}
+    remembered_rows(Rows rows, span<detail::remembered_row<row>> memory) : rows_(std::move(rows)), memory_(memory) {}
     /// Forgets what `memory` has, and resizes it to the number of rows where it is smaller.
     remembered_rows(Rows rows, row_memory<Rows>& memory)
         : rows_(std::move(rows)), memory_(forgotten(memory.rows, rows_.rows())) {}
@@ -85,7 +89,7 @@ public:
     /// The row: normalised now, or remembered.
     template <group Other>
     [[nodiscard]] row operator()(Other const& g, node_id node) const {
-        remembered_row<row>& here = memory_[node];
+        detail::remembered_row<row>& here = memory_[node];
         if (!here.is_known) here = {rows_(g, node), true};
         return here.value;
     }
@@ -94,7 +98,7 @@ public:
     requires has_with_sums<Rows, Other>
     [[nodiscard]] auto with_sums(Other const& g, node_id node) const {
         using answer = decltype(rows_.with_sums(g, node));
-        remembered_row<row>& here = memory_[node];
+        detail::remembered_row<row>& here = memory_[node];
         // The chunk sums of a truncated row are made from its weights, those of others together with the normaliser, in
         // the same pass.
         if (here.is_known && !here.value.may_have_all_mass())
@@ -105,16 +109,16 @@ public:
     }
 
 private:
-    static span<remembered_row<row>> forgotten(std::vector<remembered_row<row>>& memory, index_t rows) {
+    static span<detail::remembered_row<row>> forgotten(std::vector<detail::remembered_row<row>>& memory, index_t rows) {
         auto const n = static_cast<std::size_t>(rows);
         if (memory.size() < n) memory.resize(n);
-        span<remembered_row<row>> const used(memory.data(), n);
-        for (remembered_row<row>& one : used) one.is_known = false;
+        span<detail::remembered_row<row>> const used(memory.data(), n);
+        for (detail::remembered_row<row>& one : used) one.is_known = false;
         return used;
     }
 
     Rows rows_;
-    span<remembered_row<row>> memory_;
+    span<detail::remembered_row<row>> memory_;
 };
 template <class Rows>
 remembered_rows(Rows, row_memory<Rows>&) -> remembered_rows<Rows>;
@@ -122,7 +126,7 @@ remembered_rows(Rows, row_memory<Rows>&) -> remembered_rows<Rows>;
 /// The rows remembered in `memory`, or as they are where they need no normalising.
 template <class Rows>
 [[nodiscard]] auto remember(Rows const& rows, [[maybe_unused]] row_memory<Rows>& memory) {
-    if constexpr (normalised_when_read<Rows>)
+    if constexpr (detail::normalised_when_read<Rows>)
         return remembered_rows<Rows>(rows, memory);
     else
         return rows;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -9,17 +10,26 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/float16.hpp"
-#include "multidraft/group/optional_members.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
+/// How the entries of a row lie in memory: `layout(i)` is the offset of entry i, and rows begin at multiples of
+/// `alignment` bytes, so that they may be read so many at a time; 0: entries are read one by one.
+template <class L>
+concept row_layout = requires(L const& layout, index_t i) {
+    { layout(i) } -> std::convertible_to<std::int64_t>;
+    { L::alignment } -> std::same_as<int const&>;
+};
+
 /// How the entries of a row lie in memory: one after another.
 struct contiguous {
+    static constexpr int alignment = 0;
     [[nodiscard]] MULTIDRAFT_HD constexpr std::int64_t operator()(index_t i) const noexcept { return i; }
 };
 
 /// How the entries of a row lie in memory: `step` entries apart (a transposed matrix of logits).
 struct strided {
+    static constexpr int alignment = 0;
     std::int64_t step = 1;
     [[nodiscard]] MULTIDRAFT_HD constexpr std::int64_t operator()(index_t i) const noexcept { return i * step; }
 };
@@ -37,7 +47,7 @@ namespace detail {
 
 /// Whether the entries of a row follow one another, so that a row of V has V entries.
 template <class Layout>
-inline constexpr bool is_dense_layout = std::is_same_v<Layout, contiguous> || has_alignment<Layout>;
+inline constexpr bool is_dense_layout = std::is_same_v<Layout, contiguous> || (Layout::alignment > 0);
 
 /// The distance of rows for which `row_stride` was given: 0 means rows one after another.
 [[nodiscard]] MULTIDRAFT_HD constexpr std::int64_t stride_of_rows(std::int64_t row_stride, index_t size) noexcept {
@@ -58,8 +68,8 @@ constexpr void refuse_bad_stride(std::int64_t row_stride, index_t size, char con
 
 /// One row of V entries, read only. `T` is float, double, `float16` or `bfloat16`; entries are read as `real_of<T>`.
 ///
-/// `Layout` maps an index to an offset; `contiguous` and `strided` are given, an engine may bring its own.
-template <class T, class Layout = contiguous>
+/// `Layout` maps an index to an offset; `contiguous`, `strided` and `aligned` are given, an engine may bring its own.
+template <class T, row_layout Layout = contiguous>
 class row_view {
 public:
     using real = real_of<T>;
@@ -71,7 +81,7 @@ public:
 
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return size_; }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
-        if constexpr (has_alignment<Layout>) {
+        if constexpr (Layout::alignment > 0) {
             T const* const data = static_cast<T const*>(__builtin_assume_aligned(data_, Layout::alignment));
 #if defined(__CUDA_ARCH__)
             if constexpr (Layout::alignment % 16 == 0 && in_blocks)
@@ -111,7 +121,7 @@ private:
 };
 
 /// Rows of V entries, `row_stride` entries apart (64 bits: a batch of rows may pass 2^31 entries).
-template <class T, class Layout = contiguous>
+template <class T, row_layout Layout = contiguous>
 class rows_view {
 public:
     using real = real_of<T>;

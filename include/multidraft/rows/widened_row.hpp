@@ -98,8 +98,8 @@ public:
         return is_there(k) ? row_.order(k) : minus_infinity<real>;
     }
     [[nodiscard]] MULTIDRAFT_HD index_t order_limit() const requires has_order<D> { return row_.order_limit(); }
-    /// See `has_times`.
-    [[nodiscard]] MULTIDRAFT_HD widened_row times(real factor) const requires has_times<D, real> {
+    /// The row whose probabilities are `factor` times as large, a power of two.
+    [[nodiscard]] MULTIDRAFT_HD widened_row times(real factor) const requires detail::has_times<D, real> {
         return {row_.times(factor), map_};
     }
 

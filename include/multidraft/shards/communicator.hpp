@@ -19,8 +19,8 @@ namespace MULTIDRAFT_NAMESPACE::shards {
 /// - `comm.all_gather(from, bytes, to)`: `to` receives `bytes` from every rank, in the order of ranks.
 /// - `comm.all_reduce(numbers)`: every number becomes its sum over the ranks, modulo 2^64.
 ///
-/// Only integers are summed: a sum of floats would depend on the communicator's order of addition. Optional operations:
-/// `has_all_to_all`, `has_start_all_to_all`.
+/// Only integers are summed: a sum of floats would depend on the communicator's order of addition. An
+/// optional operation: `has_all_to_all`.
 template <class C>
 concept communicator = requires(C& comm, void const* from, void* to, std::size_t bytes, span<std::uint64_t> numbers) {
     { comm.rank() } -> std::convertible_to<int>;
@@ -29,20 +29,14 @@ concept communicator = requires(C& comm, void const* from, void* to, std::size_t
     comm.all_reduce(numbers);
 };
 
-/// A communicator that can send different data to each rank: `comm.all_to_all(from, sent, to, received)`. `from` has
-/// `sent[r]` bytes for rank r, in the order of ranks, and `to` receives `received[r]` bytes from rank r. Columns that
-/// complete a chunk are then sent to one rank, and not to all.
+/// A communicator that can send different data to each rank, while the rank does other work.
+///
+/// `comm.start_all_to_all(from, sent, to, received)`: `from` has `sent[r]` bytes for rank r, in the order of ranks, and
+/// `to` receives `received[r]` bytes from rank r. It may return at once: `comm.test()` is whether the bytes have
+/// arrived (true if nothing was started), and `comm.wait()` returns when they have. Until then the caller does not
+/// access the buffers. One call at a time. Columns that complete a chunk are then sent to one rank, and not to all.
 template <class C>
 concept has_all_to_all = communicator<C> &&
-    requires(C& comm, void const* from, void* to, span<std::size_t const> sent, span<std::size_t const> received) {
-    comm.all_to_all(from, sent, to, received);
-};
-
-/// A communicator that can do this while the rank does other work: `comm.start_all_to_all(from, sent, to, received)`
-/// returns at once, `comm.test()` is whether the bytes have arrived (true if nothing was started), and `comm.wait()`
-/// returns when they have. Until then the caller does not access the buffers. One call at a time.
-template <class C>
-concept has_start_all_to_all = has_all_to_all<C> &&
     requires(C& comm, void const* from, void* to, span<std::size_t const> sent, span<std::size_t const> received) {
     comm.start_all_to_all(from, sent, to, received);
     { comm.test() } -> std::same_as<bool>;
@@ -57,10 +51,12 @@ struct single_rank {
         if (bytes > 0) std::memcpy(to, from, bytes);
     }
     static void all_reduce(span<std::uint64_t> /*numbers*/) noexcept {}
-    static void all_to_all(void const* from, span<std::size_t const> sent, void* to,
-                           span<std::size_t const> /*received*/) noexcept {
+    static void start_all_to_all(void const* from, span<std::size_t const> sent, void* to,
+                                 span<std::size_t const> /*received*/) noexcept {
         if (sent[0] > 0) std::memcpy(to, from, sent[0]);
     }
+    [[nodiscard]] static constexpr bool test() noexcept { return true; }
+    static constexpr void wait() noexcept {}
 };
 
 static_assert(has_all_to_all<single_rank>);

@@ -112,18 +112,18 @@ public:
     template <class T, class Fill>
     [[nodiscard]] answers gather(std::size_t count, Fill const& fill) {
         std::size_t const bytes = whole_8(count * sizeof(T));
-        if (current_ == nullptr) {
-            sent_.assign(bytes, std::byte{0});
-            walk([&] { fill(reinterpret_cast<T*>(sent_.data())); });
-            received_.resize(bytes * static_cast<std::size_t>(ranks()));
-            gather_now(sent_.data(), bytes, received_.data());
-            return {received_.data(), bytes};
+        if (run_.current == nullptr) {
+            now_.sent.assign(bytes, std::byte{0});
+            walk([&] { fill(reinterpret_cast<T*>(now_.sent.data())); });
+            now_.received.resize(bytes * static_cast<std::size_t>(ranks()));
+            gather_now(now_.sent.data(), bytes, now_.received.data());
+            return {now_.received.data(), bytes};
         }
         if (step const* const made = answered()) {
-            round const& r = rounds_[made->round];
+            round const& r = rounds_.list[made->round];
             return {r.received.data() + made->offset, r.sent.size()};
         }
-        round& r = rounds_[round_];
+        round& r = rounds_.list[rounds_.at];
         std::size_t const offset = r.sent.size();
         r.sent.resize(offset + bytes, std::byte{0});
         walk([&] { fill(reinterpret_cast<T*>(r.sent.data() + offset)); });
@@ -134,14 +134,14 @@ public:
     /// order.
     template <class Fill>
     [[nodiscard]] std::uint64_t const* reduce(std::size_t count, Fill const& fill) {
-        if (current_ == nullptr) {
-            sums_.resize(count);
-            walk([&] { fill(span<std::uint64_t>(sums_)); });
-            reduce_now(sums_);
-            return sums_.data();
+        if (run_.current == nullptr) {
+            now_.sums.resize(count);
+            walk([&] { fill(span<std::uint64_t>(now_.sums)); });
+            reduce_now(now_.sums);
+            return now_.sums.data();
         }
-        if (step const* const made = answered()) return rounds_[made->round].sums.data() + made->offset;
-        round& r = rounds_[round_];
+        if (step const* const made = answered()) return rounds_.list[made->round].sums.data() + made->offset;
+        round& r = rounds_.list[rounds_.at];
         std::size_t const offset = r.sums.size();
         r.sums.resize(offset + count);
         walk([&] { fill(span<std::uint64_t>(r.sums).subspan(offset)); });
@@ -156,45 +156,45 @@ public:
     template <class Own>
     [[nodiscard]] std::uint64_t value(std::uint64_t key, index_t column, Own const& own) {
         if (ranks() == 1) return own();
-        if (std::uint64_t const* const known = values_.find(key)) return *known;
+        if (std::uint64_t const* const known = values_.known.find(key)) return *known;
         int const owner = columns_.owner(column / chunk_size);
         std::uint64_t bits = 0;
         if (owner == rank_) walk([&] { bits = own(); });
-        if (current_ == nullptr) {
+        if (run_.current == nullptr) {
             answers const all = gather<std::uint64_t>(1, [&](std::uint64_t* out) { *out = bits; });
             bits = *all.of<std::uint64_t>(owner);
-            values_.insert(key, bits);
+            values_.known.insert(key, bits);
             return bits;
         }
-        stalled_ = true;
-        if (asked_.find(key) == nullptr) {
-            asked_.insert(key, 0);
-            wanted_.push_back({key, bits, owner});
+        run_.stalled = true;
+        if (values_.asked.find(key) == nullptr) {
+            values_.asked.insert(key, 0);
+            values_.wanted.push_back({key, bits, owner});
         }
         return 0;
     }
     /// Stores the value of a key, the same on all ranks.
-    void store_value(std::uint64_t key, std::uint64_t bits) { values_.insert(key, bits); }
+    void store_value(std::uint64_t key, std::uint64_t bits) { values_.known.insert(key, bits); }
     /// Discards all values, because the rows have changed.
-    void clear_values() noexcept { values_.clear(); }
+    void clear_values() noexcept { values_.known.clear(); }
 
     /// Calls `task(k)` for k < count until all have ended. When all unfinished tasks wait for an exchange, one call is
     /// made for all of them. Tasks must be independent of one another and write to different memory.
     template <class Task>
     void run_together(std::size_t count, Task const& task) {
-        if (tasks_.size() < count) tasks_.resize(count);
+        if (run_.tasks.size() < count) run_.tasks.resize(count);
         for (std::size_t k = 0; k < count; ++k) {
-            tasks_[k].steps.clear();
-            tasks_[k].ended = false;
+            run_.tasks[k].steps.clear();
+            run_.tasks[k].ended = false;
         }
-        rounds_used_ = 0;
+        rounds_.used = 0;
         std::size_t left = count;
         while (left > 0) {
             begin_round();
             for (std::size_t k = 0; k < count; ++k) {
-                if (tasks_[k].ended) continue;
-                if (!run_once(tasks_[k], [&] { task(k); })) continue;
-                tasks_[k].ended = true;
+                if (run_.tasks[k].ended) continue;
+                if (!run_once(run_.tasks[k], [&] { task(k); })) continue;
+                run_.tasks[k].ended = true;
                 --left;
             }
             end_round();
@@ -203,8 +203,6 @@ public:
 
     /// Scratch memory for one operation of `shard_group`.
     [[nodiscard]] std::vector<std::size_t>& places() noexcept { return places_; }
-    /// The same for tokens.
-    [[nodiscard]] std::vector<token_id>& tokens() noexcept { return tokens_; }
 
 protected:
     virtual void all_gather(void const* from, std::size_t bytes, void* to) = 0;
@@ -234,6 +232,24 @@ private:
         std::uint64_t key;
         std::uint64_t bits;
         int owner;
+    };
+    /// The tasks of `run_together`, and the one that runs.
+    struct running {
+        std::vector<task_state> tasks;
+        task_state* current = nullptr;
+        bool stalled = false;  ///< a value (`value`) has not arrived yet
+    };
+    /// The calls so far, and the present one.
+    struct calls {
+        std::vector<round> list;
+        std::size_t used = 0;
+        std::size_t at = 0;
+    };
+    /// Single values of rows: those that have arrived, and those to be exchanged in this round.
+    struct values {
+        detail::value_table known;
+        std::vector<wanted_value> wanted;
+        detail::value_table asked;  ///< the keys of `wanted`
     };
     /// Thrown to leave a task that waits for an exchange.
     struct waiting {};
@@ -266,12 +282,12 @@ private:
 
     /// The result of the task's next operation if an earlier run of the task made it, else null.
     [[nodiscard]] step const* answered() {
-        if (stalled_) throw waiting{};
-        task_state& task = *current_;
+        if (run_.stalled) throw waiting{};
+        task_state& task = *run_.current;
         return task.next < task.steps.size() ? &task.steps[task.next++] : nullptr;
     }
     [[noreturn]] void wait(std::size_t offset) {
-        current_->steps.push_back({round_, offset});
+        run_.current->steps.push_back({rounds_.at, offset});
         throw waiting{};
     }
 
@@ -280,17 +296,17 @@ private:
     [[nodiscard]] bool run_once(task_state& state, Body const& body) {
         struct restore {
             exchange& e;
-            ~restore() { e.current_ = nullptr; }
+            ~restore() { e.run_.current = nullptr; }
         } const restored{*this};
-        current_ = &state;
+        run_.current = &state;
         state.next = 0;
-        stalled_ = false;
+        run_.stalled = false;
         try {
             body();
         } catch (waiting const&) {
             return false;
         }
-        return !stalled_;
+        return !run_.stalled;
     }
 
     /// Both in one call: each rank's data has its own place in the sum, where all other ranks add zeros.
@@ -305,17 +321,17 @@ private:
     }
 
     void begin_round() {
-        round_ = rounds_used_++;
-        if (rounds_.size() < rounds_used_) rounds_.resize(rounds_used_);
-        rounds_[round_].sent.clear();
-        rounds_[round_].sums.clear();
-        if (!wanted_.empty()) asked_.clear();
-        wanted_.clear();
+        rounds_.at = rounds_.used++;
+        if (rounds_.list.size() < rounds_.used) rounds_.list.resize(rounds_.used);
+        rounds_.list[rounds_.at].sent.clear();
+        rounds_.list[rounds_.at].sums.clear();
+        if (!values_.wanted.empty()) values_.asked.clear();
+        values_.wanted.clear();
     }
     void end_round() {
-        round& r = rounds_[round_];
+        round& r = rounds_.list[rounds_.at];
         std::size_t const of_tasks = r.sent.size();
-        for (wanted_value const& w : wanted_) {
+        for (wanted_value const& w : values_.wanted) {
             std::size_t const at = r.sent.size();
             r.sent.resize(at + sizeof w.bits);
             std::memcpy(r.sent.data() + at, &w.bits, sizeof w.bits);
@@ -328,33 +344,24 @@ private:
         } else {
             reduce_and_gather(r);
         }
-        for (std::size_t k = 0; k < wanted_.size(); ++k) {
+        for (std::size_t k = 0; k < values_.wanted.size(); ++k) {
             std::uint64_t bits = 0;
             std::memcpy(&bits,
-                        r.received.data() + static_cast<std::size_t>(wanted_[k].owner) * r.sent.size() + of_tasks +
-                            k * sizeof bits,
+                        r.received.data() + static_cast<std::size_t>(values_.wanted[k].owner) * r.sent.size() +
+                            of_tasks + k * sizeof bits,
                         sizeof bits);
-            values_.insert(wanted_[k].key, bits);
+            values_.known.insert(values_.wanted[k].key, bits);
         }
     }
 
     column_map columns_;
     int rank_;
     bool reads_own_columns_ = false;
-    bool stalled_ = false;  ///< a value (`value`) has not arrived yet
-    task_state* current_ = nullptr;
-    detail::value_table values_;
-    std::vector<std::byte> sent_;
-    std::vector<std::byte> received_;
-    std::vector<std::uint64_t> sums_;
+    running run_;
+    calls rounds_;
+    values values_;
+    round now_;  ///< of a call outside `run_together`
     std::vector<std::size_t> places_;
-    std::vector<token_id> tokens_;
-    std::vector<task_state> tasks_;
-    std::vector<round> rounds_;
-    std::vector<wanted_value> wanted_;  ///< values to be exchanged in this round
-    detail::value_table asked_;         ///< their keys
-    std::size_t rounds_used_ = 0;
-    std::size_t round_ = 0;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::shards

@@ -25,11 +25,15 @@ enum class team_checks {
     rows        ///< also the entries of rows, as `validate_batch` does
 };
 
+namespace detail {
+
 /// An entry of a batch's rows: that of `token` in the row of `node`, numbered across all requests.
 struct row_entry {
     std::int64_t node;
     token_id token;
 };
+
+}  // namespace detail
 
 /// Rows in shards for `rank_team::complete`: `nodes` are those whose rows are read, `entries` are needed by all ranks.
 /// `tails` is memory for the received columns; it is resized.
@@ -37,7 +41,7 @@ template <class T, class Layout>
 struct incomplete_rows {
     shard_batch<T, Layout>* rows;
     span<std::int64_t const> nodes;
-    span<row_entry const> entries;
+    span<detail::row_entry const> entries;
     std::vector<std::byte>* tails;
 };
 
@@ -68,7 +72,7 @@ public:
         start_completing(rows...);
         finish_completing(rows...);
     }
-    /// The same in two steps: with a communicator that can (`has_start_all_to_all`), the first one returns at once, and
+    /// The same in two steps: with a communicator that can (`has_all_to_all`), the first one returns at once, and
     /// the second, with the same rows, waits. Between them only `is_complete` may be called.
     template <class... Rows>
     void start_completing(Rows const&... rows) {
@@ -84,12 +88,14 @@ public:
     template <class... Rows>
     void finish_completing(Rows const&... rows) {
         if (!lacks<Rows...>()) return;
-        if constexpr (has_start_all_to_all<C>) comm_->wait();
-        if constexpr (has_all_to_all<C>) read_parts(rows...);
+        if constexpr (has_all_to_all<C>) {
+            comm_->wait();
+            read_parts(rows...);
+        }
     }
     /// Whether `finish_completing` would not wait.
     [[nodiscard]] bool is_complete() {
-        if constexpr (has_start_all_to_all<C>)
+        if constexpr (has_all_to_all<C>)
             return comm_->test();
         else
             return true;
@@ -101,7 +107,7 @@ public:
     /// The memory of the team's calls for the rows of one model.
     struct model_memory {
         std::vector<std::int64_t> nodes;
-        std::vector<row_entry> entries;
+        std::vector<detail::row_entry> entries;
         std::vector<std::byte> tails;
         std::vector<std::byte> rows;
     };
@@ -189,18 +195,18 @@ private:
     static void for_entries(no_rows const&, column_range, Use const&) noexcept {}
     template <class T, class Layout, class Use>
     static void for_entries(incomplete_rows<T, Layout> const& part, column_range held, Use const& use) {
-        for (row_entry const& e : part.entries)
+        for (detail::row_entry const& e : part.entries)
             if (held.contains(e.token)) use(part, e);
     }
 
     /// Writes an entry whose column this rank has.
     template <class T, class Layout>
-    void write_entry(incomplete_rows<T, Layout> const& part, row_entry const& e, std::byte* to) const {
+    void write_entry(incomplete_rows<T, Layout> const& part, detail::row_entry const& e, std::byte* to) const {
         T const* const row = part.rows->data + part.rows->row(e.node) * part.rows->own_stride();
         std::memcpy(to, row + part.rows->layout(e.token - columns().of(rank()).begin), sizeof(T));
     }
     template <class T, class Layout>
-    void read_entry(incomplete_rows<T, Layout> const& part, row_entry const& e, std::byte const* from) {
+    void read_entry(incomplete_rows<T, Layout> const& part, detail::row_entry const& e, std::byte const* from) {
         std::uint64_t bits = 0;
         std::memcpy(&bits, from, sizeof(T));
         store_value(part.rows->view(e.node).key(e.token), bits);
@@ -216,7 +222,7 @@ private:
             auto const moved_columns = static_cast<std::size_t>(moved(from, to).size());
             std::size_t sum = ((row_bytes(rows) * moved_columns) + ...);
             (for_entries(rows, columns().of(from),
-                         [&](auto const& part, row_entry const&) { sum += entry_bytes(part); }),
+                         [&](auto const& part, detail::row_entry const&) { sum += entry_bytes(part); }),
              ...);
             return sum;
         };
@@ -233,7 +239,7 @@ private:
         for (int r = 0; r < ranks(); ++r) {
             ((out = write(rows, moved(rank(), r), out)), ...);
             (for_entries(rows, columns().of(rank()),
-                         [&](auto const& part, row_entry const& e) {
+                         [&](auto const& part, detail::row_entry const& e) {
                              write_entry(part, e, out);
                              out += entry_bytes(part);
                          }),
@@ -241,10 +247,7 @@ private:
         }
         span<std::size_t const> const to_ranks(sent_bytes_);
         span<std::size_t const> const of_ranks(received_bytes_);
-        if constexpr (has_start_all_to_all<C>)
-            comm_->start_all_to_all(from_.data(), to_ranks, to_.data(), of_ranks);
-        else
-            comm_->all_to_all(from_.data(), to_ranks, to_.data(), of_ranks);
+        comm_->start_all_to_all(from_.data(), to_ranks, to_.data(), of_ranks);
         auto const self = static_cast<std::size_t>(rank());
         ++traffic_.calls;
         traffic_.sent += sent - sent_bytes_[self];
@@ -256,7 +259,7 @@ private:
         for (int r = 0; r < ranks(); ++r) {
             ((in = read(rows, moved(r, rank()), in)), ...);
             (for_entries(rows, columns().of(r),
-                         [&](auto const& part, row_entry const& e) {
+                         [&](auto const& part, detail::row_entry const& e) {
                              read_entry(part, e, in);
                              in += entry_bytes(part);
                          }),
@@ -264,14 +267,15 @@ private:
         }
     }
 
-    /// Sends to every rank what any rank lacks, for communicators without `all_to_all`.
+    /// Sends to every rank what any rank lacks, for communicators without `start_all_to_all`.
     template <class... Rows>
     void complete_by_all(Rows const&... rows) {
         std::size_t most = 0;
         for (int r = 0; r < ranks(); ++r) {
             auto const given = static_cast<std::size_t>(columns().columns_to_send(r).size());
             std::size_t sum = ((row_bytes(rows) * given) + ...);
-            (for_entries(rows, columns().of(r), [&](auto const& part, row_entry const&) { sum += entry_bytes(part); }),
+            (for_entries(rows, columns().of(r),
+                         [&](auto const& part, detail::row_entry const&) { sum += entry_bytes(part); }),
              ...);
             most = sum > most ? sum : most;
         }
@@ -281,7 +285,7 @@ private:
         std::byte* out = from_.data();
         ((out = write(rows, columns().columns_to_send(rank()), out)), ...);
         (for_entries(rows, columns().of(rank()),
-                     [&](auto const& part, row_entry const& e) {
+                     [&](auto const& part, detail::row_entry const& e) {
                          write_entry(part, e, out);
                          out += entry_bytes(part);
                      }),
@@ -299,7 +303,7 @@ private:
             };
             (skipped(rows), ...);
             (for_entries(rows, columns().of(r),
-                         [&](auto const& part, row_entry const& e) {
+                         [&](auto const& part, detail::row_entry const& e) {
                              read_entry(part, e, in);
                              in += entry_bytes(part);
                          }),

@@ -9,16 +9,16 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/exp_log.hpp"
-#include "multidraft/base/fma.hpp"
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/choose_run.hpp"
+#include "multidraft/group/chunk_folds.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/group_defaults.hpp"
+#include "multidraft/group/host_chunk.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/group/runs.hpp"
 #include "multidraft/shards/columns.hpp"
-#include "multidraft/shards/detail/from_column.hpp"
 #include "multidraft/shards/exchange.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::shards {
@@ -32,14 +32,23 @@ namespace MULTIDRAFT_NAMESPACE::shards {
 ///
 /// Every rank writes results to its own memory. Invalid rows do not throw, as in a launch: the token is `none` on all
 /// ranks.
-class shard_group : public group_defaults<shard_group> {
+class shard_group : public chunk_folds<shard_group>, multidraft::detail::host_chunk {
+    using folds = chunk_folds<shard_group>;
+    friend folds;
+
 public:
-    using group_defaults<shard_group>::counters;
-    using group_defaults<shard_group>::histogram_bin_reaching;
-    using group_defaults<shard_group>::histogram_total;
-    using group_defaults<shard_group>::nth;
+    using folds::counters;
+    using folds::histogram_bin_reaching;
+    using folds::histogram_total;
+    using folds::inverse_cdf;
+    using folds::nth;
+    using folds::softmax;
+    using folds::sum;
+    using folds::sum_chunks;
+    using folds::top_k_of_logits;
+    using folds::update_chunk;
     using group_defaults<shard_group>::sums_from;
-    using group_defaults<shard_group>::top_k_of_logits;
+    using group_defaults<shard_group>::sums_of_one;
 
     static constexpr bool throws = false;
     static constexpr index_t fast_top_k = host_group::fast_top_k;
@@ -55,22 +64,11 @@ public:
     void barrier() const noexcept {}
 
     template <class F>
-    [[nodiscard]] auto sum(index_t n, F const& f) const {
-        using real = result_of<F>;
-        real total = 0;
-        auto const sums = sums_of_chunks<real>(n, [&](index_t begin, index_t size) {
-            return host_group{}.sum(size, detail::from_column{f, begin});
-        });
-        for_each_chunk(n, [&](index_t, int r, index_t k) { total += sums.template of<real>(r)[k]; });
-        return total;
-    }
-
-    template <class F>
     [[nodiscard]] auto max(index_t n, F const& f) const {
-        using real = result_of<F>;
+        using real = multidraft::detail::result_of<F>;
         auto const all = ranks_->gather<real>(1, [&](real* out) {
             *out = walk<real>(n, minus_infinity<real>, [&](index_t begin, index_t size) {
-                return host_group{}.max(size, detail::from_column{f, begin});
+                return host_group{}.max(size, multidraft::detail::from_entry{f, begin});
             });
         });
         real best = minus_infinity<real>;
@@ -83,11 +81,11 @@ public:
 
     template <class F>
     [[nodiscard]] index_t argmax(index_t n, F const& f) const {
-        using real = result_of<F>;
+        using real = multidraft::detail::result_of<F>;
         if (n <= 0) return none;
         auto const all = ranks_->gather<keyed<real>>(1, [&](keyed<real>* out) {
             *out = walk<keyed<real>>(n, {}, [&](index_t begin, index_t size) {
-                detail::from_column const own{f, begin};
+                multidraft::detail::from_entry const own{f, begin};
                 index_t const where = host_group{}.argmax(size, own);
                 real const key = own(where);
                 // A rank with nothing but NaN has no candidate.
@@ -105,14 +103,14 @@ public:
     /// Every rank contributes its `out.size()` largest entries.
     template <class F>
     void top_k(index_t n, F const& f, span<token_id> out) const {
-        using real = result_of<F>;
+        using real = multidraft::detail::result_of<F>;
         std::size_t const k = out.size();
         if (k == 0) return;
         using entry = listed<real>;
         auto const all = ranks_->gather<entry>(k, [&](entry* mine) {
             for (std::size_t i = 0; i < k; ++i) mine[i] = {};
             static_cast<void>(walk<int>(n, 0, [&](index_t begin, index_t size) {
-                detail::from_column const own{f, begin};
+                multidraft::detail::from_entry const own{f, begin};
                 host_group{}.top_k(size, own, out);
                 for (std::size_t i = 0; i < k && out[i] != none; ++i) {
                     mine[i] = {own(out[i]), begin + out[i], 0};
@@ -143,135 +141,21 @@ public:
         }
     }
 
-    template <class W>
-    [[nodiscard]] auto sum_chunks(index_t n, W const& w) const {
-        using real = result_of<W>;
-        auto const all = sums_of_chunks<real>(n, [&](index_t begin, index_t size) {
-            return host_group{}.sum(size, detail::from_column{w, begin});
-        });
-        chunk_sums<real> sums;
-        for_each_chunk(n, [&](index_t c, int r, index_t k) {
-            real const here = all.template of<real>(r)[k];
-            if (c < sums.capacity) sums.values[c] = here;
-            sums.total += here;
-        });
-        return sums;
-    }
-
-    template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
-    [[nodiscard]] softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
-        constexpr Real nothing = minus_infinity<Real>;
-        constexpr index_t capacity = chunk_sums<Real>::capacity;
-        exp_nonpositive<Real> const weight(scale);
-        auto const slots = static_cast<std::size_t>(ranks_->columns().most_chunks(n));
-        auto const all = ranks_->gather<peak_and_sum<Real>>(slots, [&](peak_and_sum<Real>* out) {
-            for_own_chunks(n, [&](index_t k, index_t begin, index_t size) {
-                detail::from_column const own{x, begin};
-                Real const peak = host_group{}.max(size, own);
-                Real const base = peak == nothing ? Real(0) : peak;
-                out[k] = {peak, host_group{}.sum(
-                                    size, function_of{own, [=](auto const& row, index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                                                          return weight(row(i) - base);
-                                                      }})};
-            });
-        });
-        softmax_sums<Real> result;
-        result.largest = nothing;
-        // As on one host: chunks beyond the capacity are folded into the total in blocks of that many, in order.
-        peak_and_sum<Real> block[static_cast<std::size_t>(capacity)];
-        index_t const chunks = chunks_of(n);
-        index_t filled = 0;
-        bool first = true;
-        for_each_chunk(n, [&](index_t c, int r, index_t k) {
-            block[filled++] = all.template of<peak_and_sum<Real>>(r)[k];
-            if (filled < capacity && c + 1 < chunks) return;
-            Real const before = result.largest;
-            for (index_t b = 0; b < filled; ++b)
-                result.largest = block[b].peak > result.largest ? block[b].peak : result.largest;
-            if (!first && before < result.largest)
-                result.sums.total = fp::mul(result.sums.total, weight(before - result.largest));
-            for (index_t b = 0; b < filled; ++b) {
-                Real here = block[b].sum;
-                if (block[b].peak != result.largest && block[b].peak != nothing)
-                    here = fp::mul(here, weight(block[b].peak - result.largest));
-                result.sums.values[b] = here;
-                result.sums.total += here;
-            }
-            filled = 0;
-            first = false;
-        });
-        return result;
-    }
-
-    template <class Real, class W>
-    [[nodiscard]] index_t inverse_cdf(chunk_sums<Real> const& sums, index_t n, W const& w, double u,
-                                      span<token_id const> taken = {}) const {
-        index_t const chunks = chunks_of(n);
-        index_t c = none;
-        if (chunks <= sums.capacity) {
-            c = multidraft::detail::choose_run(
-                chunks, [&sums](index_t k) { return sums.values[k]; }, u);
-        } else {
-            auto const all = sums_without<Real>(n, w, taken);
-            c = multidraft::detail::choose_run(
-                chunks, [&](index_t k) { return chunk_of<Real>(all, n, k); }, u);
-        }
-        if (c == none) return none;
-        int const owner = ranks_->columns().owner(c);
-        auto const all = ranks_->gather<index_t>(1, [&](index_t* out) {
-            *out = none;
-            if (owner != ranks_->rank()) return;
-            index_t const begin = c * chunk_size;
-            // A row of one chunk with weight 1, so that the fraction is that within the chunk.
-            chunk_sums<Real> whole;
-            whole.values[0] = 1;
-            whole.total = 1;
-            index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
-            index_t const found =
-                host_group{}.inverse_cdf(whole, size, detail::from_column{w, begin}, u, in_chunk(taken, begin));
-            *out = found == none ? none : begin + found;
-        });
-        return *all.template of<index_t>(owner);
-    }
-
-    template <class Real, class W>
-    void update_chunk(chunk_sums<Real>& sums, index_t n, W const& w, span<token_id const> taken,
-                      index_t changed) const {
-        index_t const chunks = chunks_of(n);
-        if (chunks <= sums.capacity) {
-            index_t const c = changed / chunk_size;
-            int const owner = ranks_->columns().owner(c);
-            auto const all = ranks_->gather<Real>(1, [&](Real* out) {
-                if (owner == ranks_->rank()) *out = sum_without<Real>(c, n, w, taken);
-            });
-            sums.values[c] = *all.template of<Real>(owner);
-            sums.total = 0;
-            for (index_t k = 0; k < chunks; ++k) sums.total += sums.values[k];
-            return;
-        }
-        auto const all = sums_without<Real>(n, w, taken);
-        sums.total = 0;
-        for_each_chunk(n, [&](index_t, int r, index_t k) { sums.total += all.template of<Real>(r)[k]; });
-    }
-
     template <class Bin, class Mass>
     void histogram(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
         count(n, bins, [&](index_t begin, index_t size, span<std::uint64_t> mine) {
-            host_group{}.histogram(size, detail::from_column{bin, begin}, detail::from_column{mass, begin}, mine);
+            host_group{}.histogram(size, multidraft::detail::from_entry{bin, begin},
+                                   multidraft::detail::from_entry{mass, begin}, mine);
         });
     }
 
     template <class F>
     void histogram_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
         count(n, bins, [&](index_t begin, index_t size, span<std::uint64_t> mine) {
-            host_group{}.histogram_pairs(size, detail::from_column{f, begin}, mine);
+            host_group{}.histogram_pairs(size, multidraft::detail::from_entry{f, begin}, mine);
         });
     }
 
-    template <class Real>
-    [[nodiscard]] chunk_sums<Real> sums_of_one(index_t n, index_t where) const noexcept {
-        return host_group{}.template sums_of_one<Real>(n, where);
-    }
     /// By every rank: the entries listed were exchanged with the list.
     template <class W>
     [[nodiscard]] auto sum_chunks_of(index_t n, W const& w, span<token_id const> list) const {
@@ -299,9 +183,6 @@ public:
     [[nodiscard]] exchange& ranks() const noexcept { return *ranks_; }
 
 private:
-    template <class F>
-    using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
-
     template <class Real>
     struct keyed {
         Real key = 0;
@@ -338,56 +219,81 @@ private:
         return n - begin < chunk_size ? n : begin + chunk_size;
     }
 
-    /// Calls `body(k, begin, size)` for the k-th of this rank's chunks, for all k.
-    template <class Body>
-    void for_own_chunks(index_t n, Body const& body) const {
-        column_range const own = ranks_->columns().chunks(ranks_->rank(), n);
-        for (index_t c = own.begin; c < own.end; ++c)
-            body(c - own.begin, c * chunk_size, end_of(c, n) - c * chunk_size);
-    }
-    /// Calls `body(chunk, rank, k)` for all chunks in order: the chunk is the k-th of the rank.
-    template <class Body>
-    void for_each_chunk(index_t n, Body const& body) const {
-        for (int r = 0; r < ranks_->ranks(); ++r) {
+    /// Every rank contributes what `of(c, answer)` writes for its chunks of first .. last - 1; then `take(k, answer)`
+    /// gets that of chunk first + k, for all of them in order.
+    template <class T, class Of, class Take>
+    void exchange_chunks(index_t first, index_t last, index_t n, Of const& of, Take const& take) const {
+        auto const part = [&](int r) {
             column_range const own = ranks_->columns().chunks(r, n);
-            for (index_t c = own.begin; c < own.end; ++c) body(c, r, c - own.begin);
+            return column_range{own.begin > first ? own.begin : first, own.end < last ? own.end : last};
+        };
+        index_t const most = ranks_->columns().most_chunks(n);
+        auto const slots = static_cast<std::size_t>(most < last - first ? most : last - first);
+        auto const all = ranks_->gather<T>(slots, [&](T* out) {
+            column_range const own = part(ranks_->rank());
+            for (index_t c = own.begin; c < own.end; ++c) of(c, out[c - own.begin]);
+        });
+        for (int r = 0; r < ranks_->ranks(); ++r) {
+            column_range const own = part(r);
+            for (index_t c = own.begin; c < own.end; ++c) take(c - first, all.template of<T>(r)[c - own.begin]);
         }
     }
-
-    /// `of(begin, size)` of every chunk, from all ranks.
-    template <class Real, class Of>
-    [[nodiscard]] exchange::answers sums_of_chunks(index_t n, Of const& of) const {
-        auto const slots = static_cast<std::size_t>(ranks_->columns().most_chunks(n));
-        return ranks_->gather<Real>(slots, [&](Real* out) {
-            for_own_chunks(n, [&](index_t k, index_t begin, index_t size) { out[k] = of(begin, size); });
+    /// What `of()` returns on the rank that has chunk c.
+    template <class T, class Of>
+    [[nodiscard]] T from_owner(index_t c, Of const& of) const {
+        int const owner = ranks_->columns().owner(c);
+        auto const all = ranks_->gather<T>(1, [&](T* out) {
+            if (owner == ranks_->rank()) *out = of();
         });
+        return *all.template of<T>(owner);
     }
-    template <class Real, class W>
-    [[nodiscard]] exchange::answers sums_without(index_t n, W const& w, span<token_id const> taken) const {
-        return sums_of_chunks<Real>(
-            n, [&](index_t begin, index_t) { return sum_without<Real>(begin / chunk_size, n, w, taken); });
+
+    template <class Op, int, class F, class Real>
+    void fold_window(index_t first, index_t last, index_t n, F const& f, Real* out) const {
+        exchange_chunks<Real>(
+            first, last, n, [&](index_t c, Real& of_chunk) { of_chunk = fold<Op>(c, n, f); },
+            [out](index_t k, Real of_chunk) { out[k] = of_chunk; });
     }
-    /// The sum of one of this rank's chunks without the taken tokens.
+
+    template <class X, class Real>
+    void exponentials(index_t first, index_t last, index_t n, X const& x, exp_nonpositive<Real> const& weight,
+                      Real* peaks, Real* sums) const {
+        exchange_chunks<peak_and_sum<Real>>(
+            first, last, n,
+            [&](index_t c, peak_and_sum<Real>& here) { exponentials_of(c, n, x, weight, here.peak, here.sum); },
+            [peaks, sums](index_t k, peak_and_sum<Real> const& here) {
+                peaks[k] = here.peak;
+                sums[k] = here.sum;
+            });
+    }
+
     template <class Real, class W>
     [[nodiscard]] Real sum_without(index_t c, index_t n, W const& w, span<token_id const> taken) const {
-        index_t const begin = c * chunk_size;
-        chunk_sums<Real> whole;
-        host_group{}.update_chunk(whole, end_of(c, n) - begin, detail::from_column{w, begin}, in_chunk(taken, begin),
-                                  0);
-        return whole.values[0];
+        return from_owner<Real>(c, [&] { return host_chunk::sum_without<Real>(c, n, w, taken); });
     }
-    template <class Real>
-    [[nodiscard]] Real chunk_of(exchange::answers const& all, index_t n, index_t c) const {
-        int const r = ranks_->columns().owner(c);
-        return all.template of<Real>(r)[c - ranks_->columns().chunks(r, n).begin];
+    template <class Real, class W>
+    [[nodiscard]] index_t find_in_chunk(index_t c, index_t n, W const& w, span<token_id const> taken, double u) const {
+        return from_owner<index_t>(c, [&] { return host_chunk::find_in_chunk<Real>(c, n, w, taken, u); });
     }
-    /// The tokens in a chunk, relative to its first column.
-    [[nodiscard]] span<token_id const> in_chunk(span<token_id const> taken, index_t begin) const {
-        std::vector<token_id>& here = ranks_->tokens();
-        here.clear();
-        for (token_id const x : taken)
-            if (x >= begin && x - begin < chunk_size) here.push_back(x - begin);
-        return here;
+
+    /// The sums of all chunks without the taken tokens, in one exchange: of more chunks than are kept.
+    template <class Real, class W>
+    [[nodiscard]] std::vector<Real> all_without(index_t chunks, index_t n, W const& w,
+                                                span<token_id const> taken) const {
+        std::vector<Real> sums(static_cast<std::size_t>(chunks));
+        exchange_chunks<Real>(
+            0, chunks, n, [&](index_t c, Real& here) { here = host_chunk::sum_without<Real>(c, n, w, taken); },
+            [&sums](index_t k, Real here) { sums[static_cast<std::size_t>(k)] = here; });
+        return sums;
+    }
+    template <class Real, class W>
+    [[nodiscard]] index_t choose_of_many(index_t chunks, index_t n, W const& w, span<token_id const> taken,
+                                         double& u) const {
+        return choose_chunk(chunks, all_without<Real>(chunks, n, w, taken).data(), u);
+    }
+    template <class Real, class W>
+    [[nodiscard]] Real total_without(index_t chunks, index_t n, W const& w, span<token_id const> taken) const {
+        return multidraft::detail::in_order(all_without<Real>(chunks, n, w, taken).data(), chunks, Real(0));
     }
 
     template <class CountOwn>

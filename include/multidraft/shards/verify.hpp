@@ -8,29 +8,66 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
-#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
-#include "multidraft/batch/request_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/batch/verify_request.hpp"
-#include "multidraft/batch/workspace.hpp"
+#include "multidraft/batch/verify.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/shards/detail/agreement.hpp"
-#include "multidraft/shards/detail/ready_rows.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/shards/detail/team_call.hpp"
 #include "multidraft/shards/rank_team.hpp"
 #include "multidraft/shards/shard_group.hpp"
 #include "multidraft/shards/validate.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::shards::detail {
+
+/// A processed row: its distribution, and the chunk sums of its weights.
+template <class Rows>
+using processed_of =
+    decltype(std::declval<Rows const&>().with_sums(std::declval<shard_group const&>(), std::int64_t{}, std::int32_t{}));
+
+/// Rows that have to be processed, such as logits (`with_sums`).
+template <class Rows>
+concept is_processed = requires(Rows const& rows, shard_group const& g) {
+    rows.with_sums(g, std::int64_t{}, std::int32_t{});
+};
+
+/// Memory for the processed rows of all nodes of a batch.
+template <class Rows>
+[[nodiscard]] processed_of<Rows>* reserve_rows(std::vector<std::byte>& memory, std::int64_t nodes) {
+    using processed = processed_of<Rows>;
+    static_assert(std::is_trivially_copyable_v<processed> && alignof(processed) <= alignof(std::max_align_t));
+    memory.resize(static_cast<std::size_t>(nodes) * sizeof(processed));
+    return reinterpret_cast<processed*>(memory.data());
+}
+
+/// Calls `use` with the rows of request b: the processed ones in `memory`, or the batch's own.
+template <class Rows, class Use>
+void with_rows_of(Rows const& rows, [[maybe_unused]] std::vector<std::byte> const& memory, tree_batch const& trees,
+                  std::int32_t b, Use const& use) {
+    if constexpr (is_processed<Rows>) {
+        using processed = processed_of<Rows>;
+        auto const* const first = reinterpret_cast<processed const*>(memory.data()) + trees.offsets[b];
+        use(prepared_rows<processed>({first, static_cast<std::size_t>(trees.size(b))}, rows.vocabulary));
+    } else if constexpr (std::is_same_v<Rows, verify::no_draft_rows>) {
+        use(rows);
+    } else {
+        use(multidraft::detail::request_rows<Rows>(rows, trees, b));
+    }
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::shards::detail
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -223,7 +260,7 @@ void verify_batch(shards::rank_team<C>& team, Verifier const& verifier, drafted_
 }
 
 /// Begins `verify_batch` and returns while the first exchange of rows is in progress, with a communicator that can
-/// (`shards::has_start_all_to_all`, as MPI's). The rank may do other work until it calls `wait`, which writes the
+/// (`shards::has_all_to_all`, as MPI's). The rank may do other work until it calls `wait`, which writes the
 /// verdicts. All arguments must remain valid and unchanged until then, and the team must not be used.
 ///
 ///     auto call = start_verify_batch(team, verifier, drawn_by<Law>(trees), target_rows(p), draft_rows(q),

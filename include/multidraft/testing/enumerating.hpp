@@ -11,7 +11,7 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/random/address.hpp"
+#include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

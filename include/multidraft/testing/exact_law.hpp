@@ -12,7 +12,6 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/testing/enumerating.hpp"
-#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/testing/small_step.hpp"
 

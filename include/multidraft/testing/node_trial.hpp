@@ -17,10 +17,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/address.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/probabilities.hpp"
@@ -29,6 +26,8 @@
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+
+namespace detail {
 
 /// One row for every node of a tree.
 class row_of_all_nodes {
@@ -49,6 +48,8 @@ private:
     index_t nodes_;
 };
 
+}  // namespace detail
+
 /// Draws the n children of a root from q and verifies them against p, as a trial for `analysis::estimate_acceptance`:
 /// any sampler, and any verifier of its law, of single nodes or of whole trees.
 ///
@@ -65,9 +66,7 @@ public:
         : sampler_(sampler), verifier_(verifier), children_(n), seed_(seed) {
         analysis::detail::check_count(n);
         if (n >= max_nodes) refuse("n", n, "a tree has at most 2^24 nodes");
-        auto rows = analysis::detail::checked(p, q);
-        p_ = std::move(rows.p);
-        q_ = std::move(rows.q);
+        rows_ = analysis::detail::checked(p, q);
     }
 
     /// The number of children.
@@ -84,37 +83,41 @@ public:
     template <draw_source Source>
     [[nodiscard]] index_t run(Source& source, std::int32_t position = 0) {
         host_group const g;
-        probabilities<double> const q(q_.data(), static_cast<index_t>(q_.size()));
+        probabilities<double> const q(rows_.q.data(), static_cast<index_t>(rows_.q.size()));
         auto sums = g.sum_chunks(q.size(), weight_of{q});
-        tokens_.assign(static_cast<std::size_t>(children_) + 1, none);
-        tokens_[0] = 0;
+        tree_.tokens.assign(static_cast<std::size_t>(children_) + 1, none);
+        tree_.tokens[0] = 0;
         drawn_children const drawn =
-            sampler_(g, q, sums, source, draw_site{position, 0}, span<token_id>(tokens_).subspan(1));
+            sampler_(g, q, sums, source, draw_site{position, 0}, span<token_id>(tree_.tokens).subspan(1));
         auto const nodes = static_cast<std::size_t>(drawn.count) + 1;
-        tokens_.resize(nodes);
-        parents_.assign(nodes, 0);
-        parents_[0] = none;
-        certain_.assign(nodes, 0);
-        certain_[0] = drawn.certain;
+        tree_.tokens.resize(nodes);
+        tree_.parents.assign(nodes, 0);
+        tree_.parents[0] = none;
+        tree_.certain.assign(nodes, 0);
+        tree_.certain[0] = drawn.certain;
         path_.assign(1, none);
         auto const count = static_cast<node_id>(nodes);
         verdict const found = verify::verify_tree(
-            verifier_, g, make_drafted<typename Sampler::law>(tree_view{parents_, tokens_}, certain_),
-            target_rows(row_of_all_nodes(p_, count)), draft_rows(row_of_all_nodes(q_, count)), source, position,
-            span<node_id>(path_), scratch_.of<Verifier>(count, drawn.count > 0 ? 1 : 0));
+            verifier_, g, make_drafted<typename Sampler::law>(tree_view{tree_.parents, tree_.tokens}, tree_.certain),
+            target_rows(detail::row_of_all_nodes(rows_.p, count)), draft_rows(detail::row_of_all_nodes(rows_.q, count)),
+            source, position, span<node_id>(path_), scratch_.of<Verifier>(count, drawn.count > 0 ? 1 : 0));
         return found.accepted > 0 ? path_[0] - 1 : none;
     }
 
 private:
+    /// The root and its children.
+    struct tree {
+        std::vector<token_id> tokens;
+        std::vector<node_id> parents;
+        std::vector<index_t> certain;
+    };
+
     Sampler sampler_;
     Verifier verifier_;
     index_t children_;
     std::uint64_t seed_;
-    std::vector<double> p_;
-    std::vector<double> q_;
-    std::vector<token_id> tokens_;
-    std::vector<node_id> parents_;
-    std::vector<index_t> certain_;
+    analysis::detail::pair rows_;
+    tree tree_;
     std::vector<node_id> path_;
     verify::scratch_memory scratch_;
 };

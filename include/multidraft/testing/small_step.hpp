@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,24 +17,57 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
+#include "multidraft/tree/topology.hpp"
 #include "multidraft/tree/tree_builder.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
+/// A node before its children are drawn. What a rule may use without bias depends on the verifier
+/// (`verify::shape_may_depend_on`).
+struct undrawn_node {
+    tree_view tree;  ///< what was drawn so far: all nodes of this level, and children of those before this one
+    node_id node = 0;
+    std::int32_t depth = 0;         ///< of the node
+    std::span<double const> draft;  ///< q there
+
+    /// The tokens from the root's child down to the node: with q along them its own context.
+    [[nodiscard]] std::vector<token_id> path() const {
+        std::vector<token_id> tokens;
+        for (node_id v = node; v > 0; v = tree.parent(v)) tokens.push_back(tree.tokens[v]);
+        std::reverse(tokens.begin(), tokens.end());
+        return tokens;
+    }
+};
+
+/// The number of children of each node, at most as many as in the proof's shape; without a function the shape itself.
+struct shape_rule {
+    std::string name;
+    std::function<index_t(undrawn_node const&)> children;
+
+    /// The number for a node with `most` children in the shape.
+    template <class Row>
+    [[nodiscard]] index_t operator()(tree_view tree, node_id node, std::int32_t depth, Row const& q,
+                                     index_t most) const {
+        if (!children) return most;
+        std::vector<double> const row(q.begin(), q.end());
+        return std::clamp(children({tree, node, depth, row}), 0, most);
+    }
+};
+
 /// The host group under the conditions of a launch: nothing is thrown, and trees have slots for children that could not
 /// be drawn.
 struct silent_group : host_group {
     static constexpr bool throws = false;
 };
+
+namespace detail {
 
 /// A tree grown level by level over two small models, and the rows of its nodes.
 ///
@@ -127,6 +164,8 @@ private:
     std::vector<token_id> drawn_;
 };
 
+}  // namespace detail
+
 /// One step of speculative decoding over two small models: grow a tree (`small_tree`), verify it, emit.
 ///
 /// Throws `std::logic_error` for an invalid verdict: a path that does not follow the tree, more written of it than
@@ -174,7 +213,7 @@ private:
     static constexpr node_id unwritten = -7;
 
     Verifier verifier_;
-    small_tree<Sampler, Real, Group> tree_;
+    detail::small_tree<Sampler, Real, Group> tree_;
     std::vector<node_id> path_;
     std::vector<std::byte> scratch_;
 };

@@ -2,7 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -37,6 +44,12 @@ inline constexpr token_id padding = -3;
         if (up <= 0) return false;  // left out below a node of the tree
     }
     return true;
+}
+
+/// An id as a token; `none` for one that is outside the range of tokens (and of tree/absent_tokens.hpp).
+template <std::integral Id>
+[[nodiscard]] MULTIDRAFT_HD constexpr token_id narrow_token(Id id) noexcept {
+    return id >= Id{padding} && id <= Id{largest_number<token_id>} ? static_cast<token_id>(id) : none;
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -47,14 +47,6 @@ std::int64_t compact_entries(std::int64_t context, span<std::int32_t const> entr
     return context + static_cast<std::int64_t>(entries.size());
 }
 
-/// The same for one element of every entry, `entry_stride` elements apart: the work of one device thread, where each
-/// element has its own thread. `first` is the element of the first entry after the context.
-template <class T>
-MULTIDRAFT_HD void compact_element(T* first, std::int64_t entry_stride, span<std::int32_t const> entries) noexcept {
-    for (std::size_t k = 0; k < entries.size(); ++k)
-        first[static_cast<std::int64_t>(k) * entry_stride] = first[entries[k] * entry_stride];
-}
-
 /// Compacts a cache whose entries are rows of `entry_size` elements, one after the other. Returns the new length.
 ///
 /// `storage` holds the context's entries and those after it; what lies past the new length is unspecified. Throws

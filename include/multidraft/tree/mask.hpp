@@ -16,26 +16,38 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/tree/mask_view.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+/// Rows of bits, 64 to a word: bit j of row i is set if node i attends to node j.
+///
+/// Row i is `words[i * row_words .. i * row_words + row_words)`; bit j is bit `j % 64` of word `j / 64`. A node attends
+/// to the whole context, to its ancestors and to itself; the mask covers the tree's nodes only. Bits at and beyond the
+/// number of nodes are 0. A default-constructed view is *causal*: row i attends to every j <= i, as in a chain. Models
+/// can use a faster path for it.
+struct mask_view {
+    std::uint64_t const* words = nullptr;
+    std::int64_t row_words = 0;  ///< words from one row to the next
+    std::int64_t rows = -1;      ///< how many there are; -1: unknown
+
+    /// Whether it is the mask of a chain, which has no words.
+    [[nodiscard]] MULTIDRAFT_HD constexpr bool causal() const noexcept { return words == nullptr; }
+
+    /// Whether row i attends to column j. O(1).
+    [[nodiscard]] MULTIDRAFT_HD constexpr bool operator()(node_id i, node_id j) const noexcept {
+        if (words == nullptr) return j <= i;
+        return ((words[i * row_words + j / 64] >> (j % 64)) & 1U) != 0;
+    }
+
+    /// The same mask without its first n rows: what a model needs to forward the nodes from n on.
+    [[nodiscard]] MULTIDRAFT_HD constexpr mask_view from_row(node_id n) const noexcept {
+        return {words == nullptr ? nullptr : words + n * row_words, row_words, rows < n ? rows : rows - n};
+    }
+};
 
 /// Words that a packed row over n nodes needs: n / 64, rounded up.
 [[nodiscard]] MULTIDRAFT_HD constexpr std::int64_t words_per_row(node_id n) noexcept {
     return (static_cast<std::int64_t>(n) + 63) / 64;
-}
-
-/// Writes one packed row: the bits of `node` and its ancestors. O(row_words + depth).
-///
-/// `parents[i] < i` for every node but the root; where they are not, the row ends there. Rows do not depend on each
-/// other, so a device may write them in parallel.
-MULTIDRAFT_HD inline void write_mask_row(span<node_id const> parents, node_id node, std::uint64_t* row,
-                                         std::int64_t row_words) noexcept {
-    for (std::int64_t w = 0; w < row_words; ++w) row[w] = 0;
-    for (node_id v = node, above = node + 1; v >= 0 && v < above; v = parents[v]) {
-        row[v / 64] |= std::uint64_t{1} << (v % 64);
-        above = v;
-    }
 }
 
 namespace detail {

@@ -12,10 +12,8 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/tree/level_order.hpp"
+#include "multidraft/tree/links.hpp"
 #include "multidraft/tree/mask.hpp"
-#include "multidraft/tree/mask_view.hpp"
-#include "multidraft/tree/sibling_links.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -9,17 +9,15 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
-#include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -75,11 +73,10 @@ class block : public whole_tree<block<Law>, Law> {
                   "law::deterministic among them, use verify::naive");
 
 public:
-    static constexpr bool lossless = true;
     /// A node is accepted with its weight, whatever the shape below it: the shape carries no information about refused
     /// nodes.
-    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_siblings;
-    static constexpr allowed_trees trees = allowed_trees::chains;
+    static constexpr verifier_traits traits{
+        .lossless = true, .trees = allowed_trees::chains, .shape_may_depend_on = shape_depends_on::earlier_siblings};
 
     /// One weight per level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {

@@ -11,14 +11,10 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/detail/certain_tokens.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -80,7 +76,7 @@ class greedy_optimal : public node_by_node<greedy_optimal<Law>, Law> {
         "law::deterministic, which has no draw, use verify::naive, for law::stratified verify::ranked");
 
 public:
-    static constexpr bool lossless = true;
+    static constexpr verifier_traits traits{.lossless = true};
 
     /// The decision at one node, in two passes over p and q at most. More than one draw is an `invalid_input` on the
     /// host, "no token" elsewhere; so is a drawn token to which q gives no mass.

@@ -5,19 +5,18 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "multidraft/base/blend.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/numbers.hpp"
-#include "multidraft/base/positive_part.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/verify/detail/decreasing_root.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
@@ -76,7 +75,7 @@ class k_seq : public node_by_node<k_seq<Law>, Law> {
                   "law::sequential use verify::recursive_rejection; verify::naive<Law> fits every law");
 
 public:
-    static constexpr bool lossless = true;
+    static constexpr verifier_traits traits{.lossless = true};
 
     /// The decision at one node: rho by passes over p and q, then one Bernoulli draw per candidate. No token where q
     /// gives a candidate no mass or a row holds NaN.

@@ -5,13 +5,10 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/node_by_node.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -25,8 +22,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 template <verifier Verifier>
 class merged : public node_by_node<merged<Verifier>, typename Verifier::law> {
 public:
-    static constexpr bool lossless = Verifier::lossless;
-    static constexpr bool reads_draft = verify::reads_draft<Verifier>;
+    static constexpr verifier_traits traits{.lossless = Verifier::traits.lossless,
+                                            .reads_draft = verify::reads_draft<Verifier>};
 
     merged() = default;
     /// Wraps a verifier that has parameters.

@@ -10,7 +10,6 @@
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
@@ -20,9 +19,11 @@
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
+
+namespace detail {
 
 /// The law of the best of K independent paths, given its tokens so far.
 ///
@@ -74,8 +75,6 @@ private:
         }
     }
 };
-
-namespace detail {
 
 /// The classes of `multi_path_block`: p/q in steps of a 32nd of an octave, from 2^-8 to 2^8.
 inline constexpr index_t ratio_classes = 512;
@@ -315,8 +314,7 @@ private:
 /// level. Rows that cost a pass to normalise are better prepared beforehand (`remembered_rows`).
 class multi_path_block : public whole_tree<multi_path_block, law::iid> {
 public:
-    static constexpr bool lossless = true;
-    static constexpr allowed_trees trees = allowed_trees::forks;
+    static constexpr verifier_traits traits{.lossless = true, .trees = allowed_trees::forks};
 
     /// A table of the classes, and for each level a few numbers per path.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {

@@ -10,7 +10,6 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/verify/detail/reject_in_turn.hpp"
@@ -35,8 +34,7 @@ class multi_round : public node_by_node<multi_round<Law>, Law> {
         "model use verify::recursive_rejection");
 
 public:
-    static constexpr bool lossless = true;
-    static constexpr bool reads_rows_of_children = true;
+    static constexpr verifier_traits traits{.lossless = true, .reads_rows_of_children = true};
     static constexpr std::size_t most_children = 64;
 
     /// The decision at one node: `rows.of_child(k)` is the row that candidate k was drawn from. No token where it gives

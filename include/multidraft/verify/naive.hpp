@@ -6,10 +6,9 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -23,11 +22,9 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 template <draft_law Law>
 class naive : public node_by_node<naive<Law>, Law> {
 public:
-    static constexpr bool lossless = true;
-    /// Its token does not depend on the candidates.
-    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::everything;
-    /// Draft rows that are passed nevertheless are not read.
-    static constexpr bool reads_draft = false;
+    /// Its token does not depend on the candidates. Draft rows that are passed nevertheless are not read.
+    static constexpr verifier_traits traits{
+        .lossless = true, .reads_draft = false, .shape_may_depend_on = shape_depends_on::everything};
 
     /// The decision at one node: a token from p in one pass, accepted when a candidate is that token. No token where p
     /// has no mass.

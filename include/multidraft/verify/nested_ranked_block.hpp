@@ -9,20 +9,17 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/nested_walk.hpp"
 #include "multidraft/verify/detail/ranked_pick.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
-#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -47,9 +44,8 @@ class nested_ranked_block : public whole_tree<nested_ranked_block<Law>, Law> {
                   "law::stratified; for law::sequential use verify::traversal; verify::naive<Law> fits every law");
 
 public:
-    static constexpr bool lossless = true;
     /// Given its path a subtree is independent of all others, and its quantile is uniform (docs/ranked.md, section 7).
-    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::own_context;
+    static constexpr verifier_traits traits{.lossless = true, .shape_may_depend_on = shape_depends_on::own_context};
 
     /// The sets of one node; for each node its quantile, its conditional distribution function and the numbers of its
     /// law; a step for each level.

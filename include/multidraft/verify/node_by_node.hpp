@@ -11,22 +11,16 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/optional_members.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/emit.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/residual.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
-#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -62,7 +56,7 @@ struct rows_by_child {
 /// The draft's rows as a decision at a node gets them.
 template <class Verifier, class Draft>
 [[nodiscard]] MULTIDRAFT_HD decltype(auto) by_node(Draft const& rows) {
-    if constexpr (reads_rows_of_children<Verifier>)
+    if constexpr (Verifier::traits.reads_rows_of_children)
         return rows_by_child<Draft>{rows};
     else
         return (rows);
@@ -89,7 +83,7 @@ template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_ro
     } else {
         auto const candidates = candidates_of(tree, children, node);
         auto const p = target(g, node);
-        if constexpr (has_prefetch<Target, G, node_range>) target.prefetch(g, children);
+        if constexpr (detail::has_prefetch<Target, G, node_range>) target.prefetch(g, children);
         auto const with = [&](auto const& q) {
             if constexpr (needs_scratch<Verifier>)
                 return verifier.decide(g, p, q, candidates, source, site, scratch);
@@ -144,8 +138,8 @@ template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_ro
 /// `Self::decide(g, p, q, candidates, source, site)` gives a `node_verdict` from the target row p, the draft row q and
 /// the children's tokens in the order drawn: a `candidate_list`, or a plain span of tokens. If every decision is
 /// lossless for the law of the children, so is the walk: given the child, the next level's draws are independent of the
-/// decision on this one. With a static `Self::reads_draft` that is false q is `no_draft_rows`, and the draft's rows are
-/// not read.
+/// decision on this one. Where its `traits` say that it does not read the draft, q is `no_draft_rows`, and the
+/// draft's rows are not read.
 ///
 /// A decision that needs memory declares how much by `static std::size_t Self::scratch_bytes(nodes, depth)`, and gets
 /// it as its last argument, a `span<std::byte>` (see `needs_scratch`).

@@ -13,14 +13,11 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/rows/target_and_draft.hpp"
+#include "multidraft/rows/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/shape_may_depend_on.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -35,12 +32,11 @@ class one_of {
 
 public:
     using law = typename First::law;
-    static constexpr bool lossless = is_lossless<First> && (is_lossless<Others> && ...);
-    static constexpr bool reads_draft = verify::reads_draft<First> || (verify::reads_draft<Others> || ...);
-    static constexpr bool lists_may_be_shared =
-        verify::lists_may_be_shared<First> && (verify::lists_may_be_shared<Others> && ...);
-    static constexpr shape_depends_on shape_may_depend_on =
-        std::min({verify::shape_may_depend_on<First>, verify::shape_may_depend_on<Others>...});
+    static constexpr verifier_traits traits{
+        .lossless = is_lossless<First> && (is_lossless<Others> && ...),
+        .reads_draft = verify::reads_draft<First> || (verify::reads_draft<Others> || ...),
+        .lists_may_be_shared = verify::lists_may_be_shared<First> && (verify::lists_may_be_shared<Others> && ...),
+        .shape_may_depend_on = std::min({verify::shape_may_depend_on<First>, verify::shape_may_depend_on<Others>...})};
 
     /// `number` must outlive this object.
     explicit one_of(std::int32_t const& number) noexcept : number_(&number) {}

@@ -10,22 +10,18 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/detail/ranked_pick.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
-#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -45,10 +41,9 @@ class ranked_block : public whole_tree<ranked_block<Law>, Law> {
         "law::sequential use verify::traversal; verify::naive<Law> fits every law");
 
 public:
-    static constexpr bool lossless = true;
     /// Ranks are fresh draws.
-    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_draws;
-    static constexpr bool lists_may_be_shared = true;
+    static constexpr verifier_traits traits{
+        .lossless = true, .lists_may_be_shared = true, .shape_may_depend_on = shape_depends_on::earlier_draws};
 
     /// The sets of one node, and for each level a step with the numbers of its law.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {

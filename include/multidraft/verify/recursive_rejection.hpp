@@ -12,14 +12,12 @@
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/row_source.hpp"
-#include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/detail/reject_in_turn.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -47,7 +45,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// q_k gives no mass cannot have been drawn from it: the verdict is "no token", an `invalid_input` on the host.
 template <draft_law Law>
 class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
-    static constexpr bool by_conditionals = has_conditionals<Law, host_group, row_archetype::row>;
+    static constexpr bool by_conditionals = has_conditionals<Law, host_group, multidraft::detail::row_archetype::row>;
     static_assert(
         std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::sequential> || by_conditionals,
         "multidraft: verify::recursive_rejection divides by the law of the draws and is lossless for law::iid, "
@@ -55,9 +53,9 @@ class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
         "verify::naive");
 
 public:
-    static constexpr bool lossless = true;
     /// A stopping rule ([RSD], Theorem 3.1).
-    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_siblings;
+    static constexpr verifier_traits traits{.lossless = true,
+                                            .shape_may_depend_on = shape_depends_on::earlier_siblings};
     /// The limit for laws with conditionals.
     static constexpr std::size_t most_children = 64;
 

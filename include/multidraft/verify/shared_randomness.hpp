@@ -12,17 +12,14 @@
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -43,8 +40,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// `addressed_source`.
 class shared_randomness : public whole_tree<shared_randomness, law::shared_randomness> {
 public:
-    static constexpr bool lossless = true;
-    static constexpr bool reads_draft = false;
+    static constexpr verifier_traits traits{.lossless = true, .reads_draft = false};
 
     shared_randomness() = default;
     /// Throws `invalid_input` on the host for a negative number of lists, and for more than a tree has nodes (2^24).

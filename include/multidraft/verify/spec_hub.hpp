@@ -8,11 +8,9 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/node_by_node.hpp"
@@ -36,8 +34,7 @@ class spec_hub : public node_by_node<spec_hub<Law>, Law> {
                   "verify::recursive_rejection, for law::top_then_one verify::greedy_optimal");
 
 public:
-    static constexpr bool lossless = true;
-    static constexpr allowed_trees trees = allowed_trees::pairs;
+    static constexpr verifier_traits traits{.lossless = true, .trees = allowed_trees::pairs};
 
     /// The decision at one node of one or two candidates, in two passes over p and q at most. More are an
     /// `invalid_input` on the host, "no token" elsewhere.

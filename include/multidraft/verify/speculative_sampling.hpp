@@ -8,7 +8,6 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
@@ -33,8 +32,7 @@ class speculative_sampling : public node_by_node<speculative_sampling<Law>, Law>
                   "(law::iid, law::sequential); for other laws, law::deterministic among them, use verify::naive");
 
 public:
-    static constexpr bool lossless = true;
-    static constexpr allowed_trees trees = allowed_trees::chains;
+    static constexpr verifier_traits traits{.lossless = true, .trees = allowed_trees::chains};
 
     /// The decision at one node of one candidate, one pass over p and q where it is refused. More are an
     /// `invalid_input` on the host, "no token" elsewhere.

@@ -6,28 +6,23 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/blend.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/numbers.hpp"
-#include "multidraft/base/positive_part.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
-#include "multidraft/verify/whole_tree.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -70,10 +65,10 @@ class traversal : public whole_tree<traversal<Law>, Law> {
     };
 
 public:
-    static constexpr bool lossless = true;
     /// A node is accepted with its weight, whatever the shape below it: the shape carries no information about refused
     /// nodes.
-    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_siblings;
+    static constexpr verifier_traits traits{.lossless = true,
+                                            .shape_may_depend_on = shape_depends_on::earlier_siblings};
 
     /// One frame per level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {

@@ -1,4 +1,4 @@
-// The concept `verifier`, and a uniform call for all of them.
+// The concept of a verifier, a uniform call for all, and the base of those that decide on whole trees.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,47 +11,16 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/row_source.hpp"
-#include "multidraft/rows/target_and_draft.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
-
-/// Whether a verifier declares that its output has the target's law: a static `lossless` that is true. Without it a
-/// verifier counts as lossy.
-template <class V>
-concept is_lossless = requires {
-    requires V::lossless;
-};
-
-namespace detail {
-
-template <class V>
-constexpr allowed_trees trees_taken_by() noexcept {
-    if constexpr (requires {
-                      { V::trees } -> std::convertible_to<allowed_trees>;
-                  })
-        return V::trees;
-    else
-        return allowed_trees::any;
-}
-
-}  // namespace detail
-
-/// The trees that a verifier takes: its static member `trees`, or any.
-template <class V>
-inline constexpr allowed_trees trees_of = detail::trees_taken_by<V>();
 
 namespace detail {
 
@@ -92,7 +61,8 @@ concept node_decision = detail::decides<V, G, P, Q, Source> && detail::decides_i
 namespace detail {
 
 template <class V>
-using archetype_of_draft_row = std::conditional_t<reads_draft<V>, row_archetype::row, no_draft_rows>;
+using archetype_of_draft_row =
+    std::conditional_t<reads_draft<V>, multidraft::detail::row_archetype::row, no_draft_rows>;
 
 template <class V>
 concept has_law = requires {
@@ -100,10 +70,14 @@ concept has_law = requires {
     requires draft_law<typename V::law>;
 };
 template <class V>
+concept has_traits = requires {
+    { V::traits } -> std::same_as<verifier_traits const&>;
+};
+template <class V>
 concept has_its_decision =
     !decides_by_node<V> ||
-    node_decision<V, host_group, row_archetype::row, archetype_of_draft_row<V>, addressed_source>;
-template <class V, class Tree = drafted<typename V::law>, class Rows = row_archetype::source>
+    node_decision<V, host_group, multidraft::detail::row_archetype::row, archetype_of_draft_row<V>, addressed_source>;
+template <class V, class Tree = drafted<typename V::law>, class Rows = multidraft::detail::row_archetype::source>
 concept is_called = verifies<V, Tree, Rows, addressed_source> && verifies_in_scratch<V, Tree, Rows, addressed_source>;
 
 }  // namespace detail
@@ -116,13 +90,13 @@ concept is_called = verifies<V, Tree, Rows, addressed_source> && verifies_in_scr
 ///   `row_source` of the target and of the draft, and every `draw_source`; one more argument, a `span<std::byte>`,
 ///   where it `needs_scratch`. For the arguments, results and errors see `whole_tree::operator()`. The return type is
 ///   spelled out: with `auto` the concept would have to instantiate the function.
+/// - `V::traits`: what it says of itself, a `verifier_traits`.
+/// - `V::scratch_bytes(nodes, depth)`, where it needs memory (`needs_scratch`).
 ///
-/// Optional members: `lossless` (`is_lossless`), `reads_draft` (`reads_draft`, `no_draft_rows`), `scratch_bytes`
-/// (`needs_scratch`), `trees` (`trees_of`), `lists_may_be_shared` and `shape_may_depend_on`. A decision at one node
-/// (`node_decision`) becomes a verifier by `node_by_node`, and is checked here; one on a whole tree becomes a verifier
-/// by `whole_tree`.
+/// A decision at one node (`node_decision`) becomes a verifier by `node_by_node`, and is checked here; one on a whole
+/// tree becomes a verifier by `whole_tree`.
 template <class V>
-concept verifier = detail::has_law<V> && detail::has_its_decision<V> && detail::is_called<V>;
+concept verifier = detail::has_law<V> && detail::has_traits<V> && detail::has_its_decision<V> && detail::is_called<V>;
 
 /// Calls a verifier, with scratch if it needs some: `verify_tree(v, g, tree, target_rows(p), draft_rows(q), ..)`. See
 /// `whole_tree::operator()` for the arguments.
@@ -136,5 +110,51 @@ requires row_source<std::remove_cvref_t<Target>, G> && draft_row_source<std::rem
     else
         return v(g, tree, target, draft, source, position, path);
 }
+
+/// A verifier that decides on a whole tree at once: `Self::decide_tree(g, tree, target, draft, source, position, path)`
+/// gets the arguments of the call below after all checks, the tree under the verifier's own law and the rows without
+/// their marks. A verifier that needs memory declares how much by `static std::size_t Self::scratch_bytes(nodes,
+/// depth)`, and gets it as its last argument, a `span<std::byte>` (see `needs_scratch`).
+template <class Self, draft_law Law>
+class whole_tree {
+public:
+    using law = Law;
+
+    /// Verifies one tree.
+    ///
+    /// - `tree`: nodes in level order, node 0 the root, children in the order drawn.
+    /// - `p`, as `target_rows(rows)`: `rows(g, node)` is the target's distribution after a node. Rows may have a
+    ///   `with_sums(g, node)` (see `emit_at`).
+    /// - `q`, as `draft_rows(rows)`: `rows(g, node)` is the draft's distribution at a node with children, the one they
+    ///   were drawn from. `draft_rows(no_draft_rows{})` for a verifier that reads none.
+    /// - `position`: of the root in the text; with the node it addresses the draws.
+    /// - `path`: receives the accepted nodes, root excluded, in order; at least as long as the tree is deep.
+    /// - `scratch`: for verifiers that need it, `scratch_bytes` of it, else left out.
+    ///
+    /// Host errors: `invalid_input` for an invalid tree, tokens outside the vocabulary, children impossible under the
+    /// law (duplicates where it draws different tokens), rows of different vocabularies, a short path and too little
+    /// scratch. So are a candidate that the draft cannot have drawn, and a row without mass or with NaN where it is
+    /// read. On a device the verdict's token is then `none`.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    requires row_source<std::remove_cvref_t<Target>, G> && draft_rows_for<Self, std::remove_cvref_t<Draft>, G>
+        MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, target_rows<Target> const& p,
+                                         draft_rows<Draft> const& q, Source& source, std::int32_t position,
+                                         span<node_id> path, [[maybe_unused]] span<std::byte> scratch = {}) const {
+        require_law<Self, Drawn>();
+        if constexpr (takes_law<Self, Drawn>) {
+            auto const& target = detail::named<G>(p.rows, "target");
+            auto const& draft = detail::named<G>(q.rows, "draft");
+            auto const drafts = multidraft::detail::under_law<Law>(tree);
+            detail::check_input<Self>(g, drafts, target, draft, path, scratch);
+            auto const& self = static_cast<Self const&>(*this);
+            if constexpr (needs_scratch<Self>)
+                return self.decide_tree(g, drafts, target, draft, source, position, path, scratch);
+            else
+                return self.decide_tree(g, drafts, target, draft, source, position, path);
+        } else {
+            return {};
+        }
+    }
+};
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify

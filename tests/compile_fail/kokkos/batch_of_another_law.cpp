@@ -1,6 +1,6 @@
 // expect: the tree was drawn by another law than this verifier is for.*drawn_by<Sampler::law>
 // Most likely tokens do not go into recursive rejection.
-#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"

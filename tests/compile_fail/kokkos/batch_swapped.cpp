@@ -1,7 +1,7 @@
 // expect: no matching function for call to .verify_batch
 // expect: target_rows.*draft_rows
 // The draft's rows in the target's place.
-#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

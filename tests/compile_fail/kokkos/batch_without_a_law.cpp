@@ -1,6 +1,6 @@
 // expect: no matching function for call to .verify_batch
 // Nor do trees without a law.
-#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

@@ -1,5 +1,5 @@
 // A program whose MPI was found by its own project.
-#include "multidraft/mpi.hpp"
+#include "multidraft/mpi/communicator.hpp"
 
 #ifndef FOUND_BY_THE_PARENT
 #error "multidraft has looked for MPI again"

@@ -3,7 +3,7 @@
 #ifdef MULTIDRAFT_SINGLE_HEADER
 #include "multidraft.hpp"
 #else
-#include "multidraft/analysis/recursive_rejection.hpp"
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/base/float16.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"

@@ -14,7 +14,7 @@
 #include <Kokkos_Core.hpp>
 #endif
 #ifdef WITH_mpi
-#include "multidraft/mpi.hpp"
+#include "multidraft/mpi/communicator.hpp"
 #endif
 
 namespace {

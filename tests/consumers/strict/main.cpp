@@ -1,7 +1,7 @@
 // A program outside the repository whose files all include the library.
 #include <string>
 
-#include "multidraft/analysis/speculative_sampling.hpp"
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "verify.hpp"

@@ -15,69 +15,23 @@
 #include <stdexcept>
 #include <utility>
 
+#include "../../support/fibre.hpp"
 #include "cuda_runtime.h"
 
 #if defined(__linux__)
 #include <link.h>
 #endif
 
-#if defined(__SANITIZE_ADDRESS__)
-#define STANDIN_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define STANDIN_ASAN 1
-#endif
-#endif
-#if !defined(STANDIN_ASAN)
-#define STANDIN_ASAN 0
-#endif
-#if STANDIN_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
-
-#if defined(__linux__) && !(STANDIN_ASAN && defined(__clang__))
+#if defined(__linux__) && !(FIBRE_ASAN && defined(__clang__))
 #define STANDIN_POISONS_SHARED 1
 #else
 #define STANDIN_POISONS_SHARED 0
 #endif
 
-#if STANDIN_ASAN
+#if FIBRE_ASAN
 // Otherwise each fibre would get a second stack, for the detection of uses after return.
 extern "C" char const* __asan_default_options();
 extern "C" char const* __asan_default_options() { return "detect_stack_use_after_return=0"; }
-#endif
-
-// --- Fibres
-
-#if defined(__x86_64__)
-// Switches the callee-saved registers and the stack. It is assembly outside of any function, so that no compiler draws
-// conclusions on the other registers from its body.
-asm(R"(
-    .text
-    .globl standin_change_stack
-    .type standin_change_stack, @function
-standin_change_stack:
-    pushq %rbp
-    pushq %rbx
-    pushq %r12
-    pushq %r13
-    pushq %r14
-    pushq %r15
-    movq %rsp, (%rdi)
-    movq %rsi, %rsp
-    popq %r15
-    popq %r14
-    popq %r13
-    popq %r12
-    popq %rbx
-    popq %rbp
-    ret
-    .size standin_change_stack, .-standin_change_stack
-)");
-extern "C" void standin_change_stack(void** from, void* to);
-#else
-#include <ucontext.h>
 #endif
 
 namespace standin {
@@ -87,74 +41,10 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// A stack and the place where its function waits.
-class fibre {
-public:
-    void begin(std::byte* stack, std::size_t size, void (*entry)()) {
-        bottom_ = stack;
-        size_ = size;
-#if STANDIN_ASAN
-        __asan_unpoison_memory_region(stack, size);
-        fake_ = nullptr;
-#endif
-#if defined(__x86_64__)
-        auto const top = reinterpret_cast<std::uintptr_t>(stack + size) & ~std::uintptr_t{63};
-        auto* const frame = reinterpret_cast<void**>(top) - 2;  // as after a call: 8 past a multiple of 16
-        frame[0] = reinterpret_cast<void*>(entry);
-        frame[1] = nullptr;
-        place_ = frame - 6;
-#else
-        getcontext(&place_);
-        place_.uc_stack.ss_sp = stack;
-        place_.uc_stack.ss_size = size;
-        place_.uc_link = nullptr;
-        makecontext(&place_, entry, 0);
-#endif
-    }
-
-    /// Switches from this fibre to another one; returns when some fibre switches back.
-    void go_to(fibre& to, [[maybe_unused]] bool for_good = false) {
-#if STANDIN_ASAN
-        left_ = this;
-        __sanitizer_start_switch_fiber(for_good ? nullptr : &fake_, to.bottom_, to.size_);
-#endif
-#if defined(__x86_64__)
-        standin_change_stack(&place_, to.place_);
-#else
-        swapcontext(&place_, &to.place_);
-#endif
-        arrived(fake_);
-    }
-
-    /// The first thing that a new fibre does.
-    static void arrived([[maybe_unused]] void* fake = nullptr) {
-#if STANDIN_ASAN
-        void const* bottom = nullptr;
-        std::size_t size = 0;
-        __sanitizer_finish_switch_fiber(fake, &bottom, &size);
-        left_->bottom_ = static_cast<std::byte const*>(bottom);
-        left_->size_ = size;
-#endif
-    }
-
-private:
-#if defined(__x86_64__)
-    void* place_ = nullptr;
-#else
-    ucontext_t place_{};
-#endif
-    void* fake_ = nullptr;
-    std::byte const* bottom_ = nullptr;
-    std::size_t size_ = 0;
-#if STANDIN_ASAN
-    inline static thread_local fibre* left_ = nullptr;
-#endif
-};
-
 // --- Blocks
 
 constexpr int warp_size = 32;
-constexpr std::size_t stack_size = std::size_t{1} << (STANDIN_ASAN ? 19 : 18);
+constexpr std::size_t stack_size = std::size_t{1} << (FIBRE_ASAN ? 19 : 18);
 constexpr std::uint64_t stack_mark = 0x5afe57ac5afe57acU;  ///< at the end of a stack: overwritten by an overflow
 
 /// The exchange of a warp. Two sets of values alternate, so that one exchange needs one wait.
@@ -542,7 +432,7 @@ public:
         std::memset(found->first, 0xdd, found->second);
         parts_.erase(found);
         if (parts_.empty()) {
-#if STANDIN_ASAN
+#if FIBRE_ASAN
             __asan_unpoison_memory_region(base_, used_);
 #endif
             used_ = 0;
@@ -567,7 +457,7 @@ public:
     /// Makes device memory accessible, until `close` has been called as often.
     void open() {
         if (open_++ > 0 || base_ == nullptr) return;
-#if STANDIN_ASAN
+#if FIBRE_ASAN
         // Guards included, for `allocate`; `guard_all` closes them.
         __asan_unpoison_memory_region(base_, std::min(reserved, used_ + ahead));
         guard_all();
@@ -577,7 +467,7 @@ public:
     }
     void close() {
         if (--open_ > 0 || base_ == nullptr) return;
-#if STANDIN_ASAN
+#if FIBRE_ASAN
         __asan_poison_memory_region(base_, std::min(reserved, used_ + ahead));
 #else
         mprotect(base_, reserved, PROT_NONE);
@@ -586,7 +476,7 @@ public:
 
     /// A description of a write outside of an allocation; empty without one. Memory must be open.
     [[nodiscard]] std::string damage() {
-#if !STANDIN_ASAN
+#if !FIBRE_ASAN
         char* expected = base_;
         for (auto const& [begin, bytes] : parts_) {
             // The guards on both sides of an allocation; not memory that was freed.
@@ -617,12 +507,12 @@ private:
         void* const memory = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) refuse("no device memory");
         base_ = static_cast<char*>(memory);
-#if STANDIN_ASAN
+#if FIBRE_ASAN
         mprotect(base_, reserved, PROT_READ | PROT_WRITE);
 #endif
     }
 
-#if STANDIN_ASAN
+#if FIBRE_ASAN
     void guard_all() {
         if (!in_launch_) return;
         char* from = base_;
@@ -710,14 +600,14 @@ void wrong(cudaError_t e, std::string const& what) {
 }
 
 void do_now(std::function<void()> const& work) {
-#if STANDIN_ASAN
+#if FIBRE_ASAN
     memory.in_launch_ = true;
 #endif
     memory.open();
     work();
     if (std::string const damage = memory.damage(); !damage.empty()) wrong(cudaErrorIllegalAddress, damage);
     memory.close();
-#if STANDIN_ASAN
+#if FIBRE_ASAN
     memory.in_launch_ = false;
 #endif
 }
@@ -788,7 +678,7 @@ bool is_copyable(void const* to, void const* from, std::size_t bytes, cudaMemcpy
 
 }  // namespace
 
-bool const has_address_sanitizer = STANDIN_ASAN != 0;
+bool const has_address_sanitizer = FIBRE_ASAN != 0;
 bool const poisons_shared_memory = STANDIN_POISONS_SHARED != 0;
 
 device a100() { return {108, 80, 164 << 10, 0, 0, 80, true}; }

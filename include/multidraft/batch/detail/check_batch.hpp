@@ -8,17 +8,11 @@
 #include "multidraft/base/arithmetic.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/numbers.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/batch/tree_rules.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/probabilities.hpp"
@@ -27,8 +21,8 @@
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
@@ -303,7 +297,7 @@ template <draft_law Law, group G, distribution Q>
 template <group G, draft_law Law, class Draft>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_draws(G const& g, drafted_batch<Law> const& drafts, Draft const& draft,
                                                     tree_rules const& rules, std::int32_t b, node_id v) {
-    if constexpr (ends_with_support<Law>) {
+    if constexpr (Law::traits.ends_with_support) {
         tree_batch const& trees = drafts.trees;
         tree_view const tree = trees(b);
         node_range const slots = tree.children(v);

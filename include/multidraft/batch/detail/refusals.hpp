@@ -11,18 +11,12 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/float16.hpp"
-#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/level_batch.hpp"
-#include "multidraft/batch/low_rank_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/batch/widened_batch.hpp"
-#include "multidraft/batch/workspace.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
@@ -158,7 +152,7 @@ void refuse_bad_level(level_batch const& level, Rows const& rows, request_batch 
     refuse_null(requests.seeds, "requests.seeds");
     refuse_null(requests.positions, "requests.positions");
     if (out.first != nullptr) refuse_null(level.wanted, "level.wanted");
-    if constexpr (is_addressed_by_text<Sampler>) refuse_null(level.depths, "level.depths");
+    if constexpr (Sampler::law::traits.addressed_by_text) refuse_null(level.depths, "level.depths");
     if (out.stride < 0) refuse("out.stride", out.stride, "there are 0 places for an entry or more");
     if (out.first == nullptr && out.stride == 0)
         refuse("out.stride", out.stride, "without out.first it is the number of places for the children of an entry");

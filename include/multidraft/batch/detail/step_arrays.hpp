@@ -10,16 +10,14 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/level_batch.hpp"
-#include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/step_inputs.hpp"
-#include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
@@ -169,16 +167,21 @@ struct step_model {
     }
 };
 
+/// What a cache keeps of a step.
+struct step_cache {
+    std::vector<index_t> entries;     ///< of the accepted nodes, from the root's on
+    std::vector<std::int64_t> roots;  ///< the roots' cache entries
+};
+
 /// What a step decided.
 struct step_verdicts {
     std::vector<node_id> path;  ///< at the trees' offsets
     std::vector<std::int32_t> accepted;
     std::vector<token_id> next;
-    std::vector<token_id> tokens;                         ///< added to each text, one request after another
-    std::vector<std::int64_t> first_token;                ///< where those of each request begin, and the end
-    std::vector<std::int32_t> read_by_draft;              ///< how many of the accepted nodes the draft has read
-    std::vector<index_t> in_target, in_draft;             ///< cache entries of the accepted nodes, from the root's on
-    std::vector<std::int64_t> target_roots, draft_roots;  ///< the roots' cache entries
+    std::vector<token_id> tokens;             ///< added to each text, one request after another
+    std::vector<std::int64_t> first_token;    ///< where those of each request begin, and the end
+    std::vector<std::int32_t> read_by_draft;  ///< how many of the accepted nodes the draft has read
+    step_cache target_cache, draft_cache;
     verify::scratch_memory scratch;
 
     [[nodiscard]] verdict_batch out() noexcept { return {path.data(), 0, accepted.data(), next.data()}; }
@@ -193,24 +196,24 @@ struct step_verdicts {
         tokens.clear();
         first_token.assign(1, 0);
         read_by_draft.assign(accepted.size(), 0);
-        in_target.resize(path.size());
-        in_draft.resize(path.size());
-        target_roots.resize(accepted.size());
-        draft_roots.resize(accepted.size());
+        target_cache.entries.resize(path.size());
+        draft_cache.entries.resize(path.size());
+        target_cache.roots.resize(accepted.size());
+        draft_cache.roots.resize(accepted.size());
         for (std::int32_t b = 0; b < requests; ++b) {
             auto const begin = index_of(trees.offsets()[b]);
             auto const count = index_of(accepted[index_of(b)]);
-            target_roots[index_of(b)] = target.root_entry(b);
-            draft_roots[index_of(b)] = draft.root_entry(b);
+            target_cache.roots[index_of(b)] = target.root_entry(b);
+            draft_cache.roots[index_of(b)] = draft.root_entry(b);
             auto& read = read_by_draft[index_of(b)];
             for (std::size_t k = 0; k < count; ++k) {
                 node_id const v = path[begin + k];
                 std::int64_t const node = trees.index(b, v);
                 tokens.push_back(trees.token(b, v));
-                in_target[begin + k] = target.entry(node) - target.root_entry(b);
+                target_cache.entries[begin + k] = target.entry(node) - target.root_entry(b);
                 index_t const entry = draft.entry(node);
                 if (entry == none) continue;  // a leaf, the last one
-                in_draft[begin + k] = entry - draft.root_entry(b);
+                draft_cache.entries[begin + k] = entry - draft.root_entry(b);
                 ++read;
             }
             if (next[index_of(b)] != none) tokens.push_back(next[index_of(b)]);

@@ -1,4 +1,4 @@
-// The checks of every verifier of trees, at compile time and on the host, and their error messages.
+// What verifiers check before they decide, how rows at fault are named, and how a verification ends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,16 +13,84 @@
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
+#include "multidraft/group/optional_members.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/detail/named_rows.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/traits.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {
+
+/// Rows that benefit from knowing the nodes of which one is probably read next: `rows.prefetch(g, nodes)`, with a range
+/// of nodes (`node_range`).
+template <class Rows, class G, class Nodes>
+concept has_prefetch = requires(Rows const& rows, G const& g, Nodes nodes) {
+    rows.prefetch(g, nodes);
+};
+
+/// The rows of a tree under a name: an `invalid_input` about the row of node 3 has the argument `target row of node 3`
+/// and that node. For hosts; the rows are otherwise unchanged.
+template <class Rows>
+class named_rows {
+public:
+    /// The rows and the name belong to the caller and must outlive this object.
+    named_rows(Rows const& rows, char const* name) noexcept : rows_(rows), name_(name) {}
+
+    [[nodiscard]] auto rows() const { return rows_.rows(); }
+    [[nodiscard]] auto size() const { return rows_.size(); }
+    template <group G>
+    requires row_source<Rows, G>
+    [[nodiscard]] auto operator()(G const& g, node_id node) const {
+        return under_name(node, [&] { return rows_(g, node); });
+    }
+    template <group G>
+    requires child_row_source<Rows, G>
+    [[nodiscard]] auto operator()(G const& g, node_id node, index_t child) const {
+        return under_name(node, [&] { return rows_(g, node, child); });
+    }
+    template <group G>
+    requires has_with_sums<Rows, G>
+    [[nodiscard]] auto with_sums(G const& g, node_id node) const {
+        return under_name(node, [&] { return rows_.with_sums(g, node); });
+    }
+    template <group G>
+    requires has_prefetch<Rows, G, node_range>
+    void prefetch(G const& g, node_range nodes) const { rows_.prefetch(g, nodes); }
+
+private:
+    template <class Ask>
+    [[nodiscard]] auto under_name(node_id node, Ask const& ask) const {
+        try {
+            return ask();
+        } catch (invalid_input const& e) {
+            if (e.node() != none) throw;  // already named
+            std::string const row = std::string(name_) + " row of node " + std::to_string(node);
+            // A row of logits is called `logits` or `target logits` in errors, and its size `logits.size`.
+            std::string const& argument = e.argument();
+            std::size_t const end = argument.find("logits");
+            throw invalid_input(end == std::string::npos ? argument + " of the " + row : row + argument.substr(end + 6),
+                                e.index(), e.value(), e.reason(), node);
+        }
+    }
+
+    Rows const& rows_;
+    char const* name_;
+};
+
+/// The rows under a name where errors are thrown; otherwise, and for `no_draft_rows`, the rows themselves.
+template <class G, class Rows>
+[[nodiscard]] MULTIDRAFT_HD decltype(auto) named(Rows const& rows, [[maybe_unused]] char const* name) {
+#if MULTIDRAFT_ON_DEVICE
+    return (rows);
+#else
+    if constexpr (G::throws && !std::is_same_v<Rows, no_draft_rows>)
+        return named_rows<Rows>(rows, name);
+    else
+        return (rows);
+#endif
+}
 
 /// Refuses impossible certain children: more than there are children, duplicates, or one that was drawn again; and,
 /// where the law draws different tokens, duplicate children.
@@ -196,6 +264,27 @@ MULTIDRAFT_HD void refuse_node_on_host([[maybe_unused]] G const& g, [[maybe_unus
 #if !MULTIDRAFT_ON_DEVICE
     if constexpr (G::throws) refuse_node(g, drafts, target, draft, node);
 #endif
+}
+
+/// The verdict that accepts the path from the root to `last`, with the token after it; the leader writes the path, the
+/// root left out. Called last, so that a verification that fails leaves the caller's path unchanged.
+template <group G>
+[[nodiscard]] MULTIDRAFT_HD verdict accepted_path(G const& g, tree_view tree, node_id last, token_id next,
+                                                  span<node_id> path) {
+    verdict const result{tree.depth(last), next};
+    if (g.leader())
+        for (std::int32_t k = result.accepted; k-- > 0; last = tree.parent(last)) path[k] = last;
+    return result;
+}
+
+/// The same; without a token the host reports why (`refuse_node`). `draft`: the draft's rows, or `no_draft_rows` where
+/// they were not read.
+template <group G, draft_law Law, class Target, class Draft>
+[[nodiscard]] MULTIDRAFT_HD verdict accepted_path(G const& g, drafted<Law> const& drafts, Target const& target,
+                                                  Draft const& draft, node_id last, token_id next, span<node_id> path) {
+    if (next != none) return accepted_path(g, drafts.tree, last, next, path);
+    refuse_node_on_host(g, drafts, target, draft, last);
+    return {};
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify::detail

@@ -1,4 +1,4 @@
-// The draft's probabilities in units so small that none of them is subnormal.
+// The draft's probabilities in units so small that none is subnormal, and without the certain tokens.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/optional_members.hpp"
@@ -44,7 +45,7 @@ struct row_in_units {
 /// A draft's row in units. Free where the row can absorb a factor (`row.times`).
 template <class Real, distribution Q>
 [[nodiscard]] MULTIDRAFT_HD auto in_units(Q const& q) {
-    if constexpr (std::is_same_v<probability_of<Q>, Real> && has_times<Q, Real>)
+    if constexpr (std::is_same_v<probability_of<Q>, Real> && multidraft::detail::has_times<Q, Real>)
         return q.times(units_in_1<Real>);
     else
         return row_in_units<Q, Real>{q};
@@ -65,5 +66,46 @@ template <group G, distribution Q, class Real>
     for (token_id const x : drawn) g.update_chunk(sums, q.size(), q, drawn, x);
     return sums.total;
 }
+
+/// The certain children of a node, tested token by token inside a row loop.
+///
+/// Compares the tokens themselves, whatever their order and mass: ties may have been broken either way, and at
+/// temperature 0 certain tokens may have no mass. A token lighter than all of them is not certain, so the list is
+/// searched for few tokens only. Groups that process runs of tokens test a whole run (`any_in`).
+template <distribution Q>
+class certain_tokens {
+public:
+    using real = probability_of<Q>;
+
+    /// O(tokens): keeps the smallest of their probabilities, so that one comparison excludes most other tokens.
+    MULTIDRAFT_HD certain_tokens(Q const& row, span<token_id const> tokens) : q(row), tokens_(tokens) {
+        for (token_id const x : tokens_) {
+            real const here = q(x);
+            lightest_ = here < lightest_ ? here : lightest_;
+        }
+    }
+
+    /// Whether token i is one of them.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool holds(index_t i) const {
+        if (tokens_.empty() || q(i) < lightest_) return false;
+        bool found = false;
+
+        MULTIDRAFT_ROLL
+        for (token_id const x : tokens_) found = found || x == i;
+        return found;
+    }
+    /// Whether one of them is in [begin, end).
+    [[nodiscard]] MULTIDRAFT_HD bool any_in(index_t begin, index_t end) const {
+        bool found = false;
+        for (token_id const x : tokens_) found = found || (x >= begin && x < end);
+        return found;
+    }
+
+    Q q;
+
+private:
+    span<token_id const> tokens_;
+    real lightest_ = -minus_infinity<real>;
+};
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify::detail

@@ -7,7 +7,6 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/left_curtain_coupling.hpp"
@@ -42,24 +41,33 @@ struct nested_node {
     /// Which of the three forms above the conditional distribution function has.
     enum class conditional_cdf : std::int32_t { identity, certain, candidate };
 
+    /// The ranks at which its parent selects it, and the parent's curve G there.
+    struct rank_set {
+        double length;
+        double mass;      ///< of the curve on the set
+        double per_mass;  ///< 1 / mass
+        std::int32_t count;
+        rank_piece pieces[most_pieces];
+        double below[most_pieces];   ///< the curve where a piece begins
+        double before[most_pieces];  ///< its mass on the preceding pieces
+    };
+    /// The law of its quantile given that it was selected.
+    struct selection {
+        double limit;
+        double stays;
+        double per_pick;  ///< 1 / the probability that a quantile, drawn by its mass, is selected
+        conditional_cdf kind;
+    };
+
     node_state is;
-    conditional_cdf kind;
-    std::int32_t count;        ///< pieces of the node's rank set
     node_id first;             ///< its first child
     index_t certain;           ///< number of certain children, which come first
     index_t draws;             ///< number of independent draws among the children, which follow
     std::int32_t informative;  ///< whether its quantile may depend on the draws of its subtree
     double least;              ///< lower bound of its quantile
     double most;               ///< upper bound of its quantile
-    double limit;
-    double stays;
-    double length;    ///< of the rank set
-    double mass;      ///< of the parent's curve on the rank set
-    double per_mass;  ///< 1 / mass
-    double per_pick;  ///< 1 / the probability that a quantile, drawn by its mass, is selected
-    rank_piece pieces[most_pieces];
-    double below[most_pieces];   ///< the parent's curve where a piece begins
-    double before[most_pieces];  ///< its mass on the preceding pieces
+    selection selected;
+    rank_set ranks;
 
     /// Whether its quantile is that of the best of its draws; otherwise it is a separate uniform.
     [[nodiscard]] MULTIDRAFT_HD bool depends_on_subtree() const {
@@ -68,28 +76,29 @@ struct nested_node {
 
     /// The point at v |R| along R, and the piece it lies in. Nondecreasing in v, rounding included.
     [[nodiscard]] MULTIDRAFT_HD double rank(double v, std::int32_t& piece) const {
-        double need = fp::mul(v, length);
+        double need = fp::mul(v, ranks.length);
         std::int32_t k = 0;
-        for (; k + 1 < count; ++k) {
-            double const here = pieces[k].end - pieces[k].begin;
+        for (; k + 1 < ranks.count; ++k) {
+            double const here = ranks.pieces[k].end - ranks.pieces[k].begin;
             if (need <= here) break;
             need -= here;
         }
         piece = k;
-        double const at = pieces[k].begin + need;
-        return at < pieces[k].end ? at : pieces[k].end;
+        double const at = ranks.pieces[k].begin + need;
+        return at < ranks.pieces[k].end ? at : ranks.pieces[k].end;
     }
 
     /// The part of the mass that lies before a point of a piece, from the parent's curve there.
     [[nodiscard]] MULTIDRAFT_HD double part_before(std::int32_t piece, double curve) const {
-        double const part = fp::mul(before[piece] + (curve - below[piece]), per_mass);
+        double const part = fp::mul(ranks.before[piece] + (curve - ranks.below[piece]), ranks.per_mass);
         return part < 0 ? 0.0 : (part < 1 ? part : 1.0);
     }
 
     /// The value of the conditional distribution function for a part of the mass.
     [[nodiscard]] MULTIDRAFT_HD double conditional(double part) const {
-        double const beyond = part > limit ? part - limit : 0.0;
-        double const result = fp::mul(fp::fma(beyond, stays, part < limit ? part : limit), per_pick);
+        double const beyond = part > selected.limit ? part - selected.limit : 0.0;
+        double const result =
+            fp::mul(fp::fma(beyond, selected.stays, part < selected.limit ? part : selected.limit), selected.per_pick);
         return result < 1 ? result : 1.0;
     }
 };
@@ -113,14 +122,15 @@ struct conditional_rank_cdf {
         std::int32_t levels = 0;
         node_id v = node;
         double x = best_rank_cdf{nodes[v].draws}(t);
-        while (nodes[v].kind == nested_node::conditional_cdf::candidate && levels < most_levels) {
+        while (nodes[v].selected.kind == nested_node::conditional_cdf::candidate && levels < most_levels) {
             double const rank = nodes[v].rank(x, pieces[levels]);
             way[levels] = v;
             ++levels;
             v = tree_view{parents, {}}.parent(v);
             x = best_rank_cdf{nodes[v].draws}(rank);
         }
-        if (nodes[v].kind == nested_node::conditional_cdf::certain) x = x < nodes[v].limit ? x / nodes[v].limit : 1.0;
+        if (nodes[v].selected.kind == nested_node::conditional_cdf::certain)
+            x = x < nodes[v].selected.limit ? x / nodes[v].selected.limit : 1.0;
         while (levels > 0) {
             --levels;
             nested_node const& below = nodes[way[levels]];

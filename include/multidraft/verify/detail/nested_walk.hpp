@@ -11,18 +11,16 @@
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/nested_quantiles.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/detail/ranked_pick.hpp"
+#include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {
@@ -144,8 +142,8 @@ private:
     MULTIDRAFT_HD void start(node_id v, bool reached) {
         nested_node& node = nodes_[v];
         node.is = nested_node::node_state::leaf;
-        node.kind = nested_node::conditional_cdf::identity;
-        node.limit = 1;
+        node.selected.kind = nested_node::conditional_cdf::identity;
+        node.selected.limit = 1;
         node.informative = 0;
         node.draws = 0;
         node.certain = 0;
@@ -188,8 +186,9 @@ private:
         if (share > 0) limit = share < left ? share / left : 1.0;
         bool const informative = nests && limit >= least_informative;
         child.informative = informative ? 1 : 0;
-        child.kind = informative ? nested_node::conditional_cdf::certain : nested_node::conditional_cdf::identity;
-        child.limit = limit;
+        child.selected.kind =
+            informative ? nested_node::conditional_cdf::certain : nested_node::conditional_cdf::identity;
+        child.selected.limit = limit;
     }
 
     /// The rank set of the k-th child, a draw, and its conditional distribution function.
@@ -210,36 +209,37 @@ private:
         }
         double const limit = table.kept_part(where(x));
         if (!g_.leader()) return;
-        child.limit = limit;
-        child.stays = 1 - static_cast<double>(numbers.passed);
+        child.selected.limit = limit;
+        child.selected.stays = 1 - static_cast<double>(numbers.passed);
         set_pieces(curve_of(v), table.pieces + first, count, child);
-        double const pick = fp::fma(1 - child.limit, child.stays, child.limit);
-        bool const picked = child.mass > 1e-300 && pick >= least_informative;
-        child.per_mass = child.mass > 1e-300 ? 1 / child.mass : 0.0;
-        child.per_pick = picked ? 1 / pick : 0.0;
+        double const pick = fp::fma(1 - child.selected.limit, child.selected.stays, child.selected.limit);
+        bool const picked = child.ranks.mass > 1e-300 && pick >= least_informative;
+        child.ranks.per_mass = child.ranks.mass > 1e-300 ? 1 / child.ranks.mass : 0.0;
+        child.selected.per_pick = picked ? 1 / pick : 0.0;
         child.informative = picked && nests ? 1 : 0;
-        child.kind = picked && nests ? nested_node::conditional_cdf::candidate : nested_node::conditional_cdf::identity;
+        child.selected.kind =
+            picked && nests ? nested_node::conditional_cdf::candidate : nested_node::conditional_cdf::identity;
     }
 
     /// The pieces of a child's rank set, and the mass of its parent's curve on them.
     MULTIDRAFT_HD static void set_pieces(conditional_rank_cdf const& curve, rank_piece const* pieces,
                                          std::int32_t count, nested_node& child) {
-        child.length = 0;
-        child.mass = 0;
-        child.count = count;
+        child.ranks.length = 0;
+        child.ranks.mass = 0;
+        child.ranks.count = count;
         for (std::int32_t i = 0; i < count; ++i) {
             rank_piece const piece = pieces[i];
-            child.pieces[i] = piece;
-            child.below[i] = curve(piece.begin);
-            child.before[i] = child.mass;
-            child.length += piece.end - piece.begin;
-            child.mass += curve(piece.end) - child.below[i];
+            child.ranks.pieces[i] = piece;
+            child.ranks.below[i] = curve(piece.begin);
+            child.ranks.before[i] = child.ranks.mass;
+            child.ranks.length += piece.end - piece.begin;
+            child.ranks.mass += curve(piece.end) - child.ranks.below[i];
         }
         if (count > 0) return;
-        child.count = 1;  // by rounding: after all others
-        child.pieces[0] = {1, 1};
-        child.below[0] = 1;
-        child.before[0] = 0;
+        child.ranks.count = 1;  // by rounding: after all others
+        child.ranks.pieces[0] = {1, 1};
+        child.ranks.below[0] = 1;
+        child.ranks.before[0] = 0;
     }
 
     // Quantiles.
@@ -351,19 +351,19 @@ private:
     /// Whether a candidate with this quantile is kept. Nonincreasing in the quantile.
     [[nodiscard]] MULTIDRAFT_HD static bool keeps(conditional_rank_cdf const& curve, nested_node const& candidate,
                                                   double quantile) {
-        if (!(candidate.limit < 1)) return true;
-        if (!(candidate.mass > 1e-300)) return false;
+        if (!(candidate.selected.limit < 1)) return true;
+        if (!(candidate.ranks.mass > 1e-300)) return false;
         std::int32_t piece = 0;
         double const rank = candidate.rank(quantile, piece);
-        return candidate.part_before(piece, curve(rank)) <= candidate.limit;
+        return candidate.part_before(piece, curve(rank)) <= candidate.selected.limit;
     }
 
     /// Whether a certain child is selected, given that the candidate and the earlier certain children are refused.
     [[nodiscard]] MULTIDRAFT_HD answer is_taken(node_id v, node_id certain) {
         for (;;) {
             nested_node const& child = nodes_[certain];
-            if (child.most <= child.limit) return answer::yes;
-            if (!(child.least <= child.limit)) return answer::no;
+            if (child.most <= child.selected.limit) return answer::yes;
+            if (!(child.least <= child.selected.limit)) return answer::no;
             if (!look_below(v, certain)) return answer::unknown;
         }
     }

@@ -7,17 +7,16 @@
 #include <type_traits>
 #include <utility>
 
+#include "multidraft/base/blend.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/numbers.hpp"
-#include "multidraft/base/positive_part.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
-#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {

@@ -1,0 +1,47 @@
+// Many prompts together: `--prompt-file`, `--parallel`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "generate/methods.hpp"
+#include "multidraft/control/controller.hpp"
+#include "multidraft/decode/options.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "transformer/tokenizer.hpp"
+#include "transformer/transformer.hpp"
+
+namespace multidraft::examples {
+
+/// How prompts are run together.
+struct many_options {
+    std::int32_t parallel = 4;  ///< requests in flight at most
+    topology shape;             ///< of every tree
+    /// With times the trees share a budget instead (`batch_controller`), of that many nodes a request in flight.
+    std::optional<step_times> times{};
+    std::int32_t budget = 16;
+    bool json = false;
+};
+
+/// The prompts of a file, one in each line; `-` is standard input. Empty lines are skipped. Throws `std::runtime_error`
+/// for a file that cannot be read, or without a prompt.
+std::vector<std::string> read_prompts(std::string const& file);
+
+/// The times of calls with the rows of several requests, of both models, and of the library's part of a step.
+step_times times_of_many(transformer& target, transformer& draft, method const& how,
+                         std::vector<token_id> const& prompt, generation_options const& options,
+                         many_options const& many);
+
+/// Continues all prompts and prints them in their order: texts, or a JSON object each. Counts and times go to standard
+/// error, as a last object with `json` to standard output. Prompt k has request number k, so equal seeds give other
+/// draws. Returns 1 if a prompt ended with an error, else 0.
+int generate_many(std::shared_ptr<transformer_weights const> const& target,
+                  std::shared_ptr<transformer_weights const> const& draft, tokenizer const& tokens,
+                  std::span<std::string const> texts, std::span<std::vector<token_id> const> prompts,
+                  generation_options const& options, many_options const& many);
+
+}  // namespace multidraft::examples
