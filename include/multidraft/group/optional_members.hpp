@@ -26,6 +26,11 @@
 //   laws             `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
 //   models           `logit`, a type                      logit_of                    logits are float
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
+//                    `features()`, `feature_size()`       exposes_features            no drafter may read them
+//   block models     `add_parent_term(depth, token, ..)`  has_parent_term             rows depend on the depth alone
+//                    `rows(text, tokens, logits)`         gives_candidates            rows have V entries
+//                    `confidence(depth)`                  estimates_acceptance        rates hold everywhere
+//                    `confidence(depth, token)`           estimates_acceptance_after  the same
 //   communicators    `start_all_to_all(..)`               shards::has_all_to_all      columns are sent to all ranks
 //
 // The concepts are declared where what they are of is; those of functions are here.
