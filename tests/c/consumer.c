@@ -46,7 +46,9 @@ static void find_symbol(char const* name, void* function, size_t size) {
     USE(md_estimate_acceptance) USE(md_tree_limit) USE(md_block_efficiency) USE(md_improvement_factor) \
     USE(md_best_depth) USE(md_memory_bound_speed_up) USE(md_optimal_tree) USE(md_expected_accepted) \
     USE(md_make_controller) USE(md_free_controller) USE(md_start_text) USE(md_choose_tree) USE(md_learn_step) \
-    USE(md_current_times) \
+    USE(md_current_times) USE(md_make_step) USE(md_free_step) USE(md_start_step) USE(md_add_request) \
+    USE(md_add_reading) USE(md_next_level) USE(md_draw_level) USE(md_target_inputs) USE(md_write_step_mask) \
+    USE(md_verify_step) USE(md_finish_request) \
     USE(md_has_dtype) USE(md_has_cuda) USE(md_cuda_draft_workspace_size) USE(md_cuda_draft) USE(md_cuda_verify_workspace_size) \
     USE(md_cuda_verify) USE(md_cuda_validate_workspace_size) USE(md_cuda_validate) USE(md_cuda_write_masks) \
     USE(md_cuda_write_mask_bytes) USE(md_cuda_write_mask_bias) USE(md_cuda_write_positions) \
@@ -1005,6 +1007,153 @@ static void test_controller(void) {
     CHECK(fails_with(CALL(md_make_controller)(NULL, NULL, &c), "times", "read or written"));
 }
 
+// --- A step of many requests: an engine with two models whose caches hold the tokens ---
+
+#define STEP_VOCABULARY 30
+#define STEP_TEXT 128
+
+typedef struct engine_request {
+    int32_t text[STEP_TEXT], of_target[STEP_TEXT], of_draft[STEP_TEXT];
+    int32_t length, in_target, in_draft;
+    char const* method;
+    char const* shape;
+    uint64_t seed;
+} engine_request;
+
+// The logits after two tokens.
+static void toy_row(int32_t before, int32_t last, int draft, float* row) {
+    for (int32_t x = 0; x < STEP_VOCABULARY; ++x) {
+        int32_t const mixed = (before * 31 + last * 17 + x * 13 + 7) % 29;
+        row[x] = 0.2F * (float)mixed + (draft ? 0.05F * (float)((x * 5 + last) % 7) : 0.0F);
+    }
+}
+
+// Reads the inputs: a wrong entry, position or mask is noticed.
+static void toy_forward(md_step* step, md_step_inputs const* in, engine_request* requests, int draft, float* rows) {
+    uint64_t words[128 * 2];
+    CHECK(in->mask_words <= 2 && in->count <= 128);
+    CHECK(CALL(md_write_step_mask)(step, words, in->count * in->mask_words) == MD_OK);
+    for (int64_t k = 0; k < in->count; ++k) {
+        engine_request* r = &requests[in->requests[k]];
+        (draft ? r->of_draft : r->of_target)[in->entries[k]] = in->tokens[k];
+    }
+    for (int64_t k = 0; k < in->count; ++k) {
+        engine_request const* r = &requests[in->requests[k]];
+        int32_t const* cache = draft ? r->of_draft : r->of_target;
+        int32_t const first = draft ? r->in_draft : r->in_target;
+        int32_t seen = first, before = first > 0 ? cache[first - 1] : 0, last = before;
+        for (int64_t j = 0; j < 64 * in->mask_words; ++j)
+            if (words[k * in->mask_words + j / 64] >> (j % 64) & 1U) {
+                before = last;
+                last = cache[first + j];
+                ++seen;
+            }
+        CHECK(seen == in->positions[k] + 1 && last == in->tokens[k]);
+        toy_row(before, last, draft, rows + (in->first_row + k) * STEP_VOCABULARY);
+    }
+}
+
+static void toy_compact(int32_t* cache, int32_t entries, int64_t context, int32_t const* kept, int64_t count) {
+    if (count == 0) return;
+    md_cache c = MD_CACHE_INIT;
+    c.data = cache;
+    c.element_size = sizeof(int32_t);
+    c.entries = entries;
+    c.entry_stride = 1;
+    c.entry_size = 1;
+    CHECK(CALL(md_compact)(&c, context, kept, count, NULL) == MD_OK);
+}
+
+static void run_steps(engine_request* requests, int32_t count, int32_t wanted, md_pool* pool) {
+    static float p[128 * STEP_VOCABULARY], q[128 * STEP_VOCABULARY];
+    md_step* step = NULL;
+    CHECK(CALL(md_make_step)(&step) == MD_OK);
+    md_rows target = MD_ROWS_INIT, draft = MD_ROWS_INIT;
+    target.data = p;
+    draft.data = q;
+    target.vocabulary = draft.vocabulary = STEP_VOCABULARY;
+    for (int going = 1; going != 0;) {
+        CHECK(CALL(md_start_step)(step) == MD_OK);
+        for (int32_t b = 0; b < count; ++b) {
+            engine_request const* r = &requests[b];
+            md_method const* method = NULL;
+            int32_t parents[16], number = -1;
+            int64_t nodes = 0;
+            CHECK(CALL(md_find_method)(r->method, &method) == MD_OK);
+            CHECK(CALL(md_parse_shape)(r->shape, parents, 16, &nodes) == MD_OK);
+            md_step_request request = MD_STEP_REQUEST_INIT;
+            request.text = r->text;
+            request.text_size = r->length;
+            request.parents = parents;
+            request.nodes = (int32_t)nodes;
+            request.seed = r->seed;
+            request.in_target = r->in_target;
+            request.in_draft = r->in_draft;
+            CHECK(CALL(md_add_request)(step, method, &request, &number) == MD_OK && number == b);
+            if (b == 0) CHECK(fails_with(CALL(md_add_request)(step, method, &request, NULL), "id", "the same draws"));
+        }
+        md_step_inputs in = MD_STEP_INPUTS_INIT;
+        CHECK(fails_with(CALL(md_target_inputs)(step, &in), "target_inputs", "grown first"));
+        for (;;) {
+            CHECK(CALL(md_next_level)(step, &in) == MD_OK);
+            if (in.count == 0) break;
+            toy_forward(step, &in, requests, 1, q);
+            CHECK(CALL(md_draw_level)(step, pool, &draft) == MD_OK);
+        }
+        CHECK(CALL(md_target_inputs)(step, &in) == MD_OK);
+        toy_forward(step, &in, requests, 0, p);
+        CHECK(CALL(md_verify_step)(step, pool, &target, &draft) == MD_OK);
+        going = 0;
+        for (int32_t b = 0; b < count; ++b) {
+            engine_request* r = &requests[b];
+            md_step_result result = MD_STEP_RESULT_INIT;
+            CHECK(CALL(md_finish_request)(step, b, &result) == MD_OK);
+            CHECK(result.token_count == result.accepted + 1);
+            toy_compact(r->of_target, STEP_TEXT, result.target_context, result.kept_in_target,
+                        result.kept_in_target_count);
+            toy_compact(r->of_draft, STEP_TEXT, result.draft_context, result.kept_in_draft, result.kept_in_draft_count);
+            memcpy(r->text + r->length, result.tokens, (size_t)result.token_count * sizeof(int32_t));
+            r->length += (int32_t)result.token_count;
+            r->in_target = result.in_target;
+            r->in_draft = result.in_draft;
+            CHECK(r->in_target == r->length - 1 && r->in_draft <= r->in_target);
+            CHECK(memcmp(r->text, r->of_target, (size_t)r->in_target * sizeof(int32_t)) == 0);
+            CHECK(memcmp(r->text, r->of_draft, (size_t)r->in_draft * sizeof(int32_t)) == 0);
+            going = going || r->length < wanted;
+        }
+    }
+    CALL(md_free_step)(step);
+    CALL(md_free_step)(NULL);
+}
+
+static void test_step(void) {
+    engine_request const begin[3] = {
+        {{1, 2, 3}, {0}, {0}, 3, 0, 0, "nested_ranked_block/stratified", "2x1", 5},
+        {{9}, {0}, {0}, 1, 0, 0, "nested_ranked_block/stratified", "1x1x1", 6},
+        {{4, 5}, {0}, {0}, 2, 0, 0, "recursive_rejection/sequential", "2x2", 7},
+    };
+    engine_request together[3];
+    memcpy(together, begin, sizeof begin);
+    md_pool* pool = NULL;
+    CHECK(CALL(md_make_pool)(3, &pool) == MD_OK);
+    run_steps(together, 3, 60, pool);
+    CALL(md_free_pool)(pool);
+    for (int32_t b = 0; b < 3; ++b) {
+        engine_request alone = begin[b];
+        run_steps(&alone, 1, 60, NULL);
+        CHECK(memcmp(alone.text, together[b].text, 60 * sizeof(int32_t)) == 0);
+    }
+    md_step* step = NULL;
+    CHECK(CALL(md_make_step)(&step) == MD_OK && CALL(md_start_step)(step) == MD_OK);
+    md_step_request request = MD_STEP_REQUEST_INIT;
+    CHECK(fails_with(CALL(md_add_reading)(step, &request, NULL), "text.size", "token to read"));
+    CHECK(fails_with(CALL(md_add_request)(step, NULL, &request, NULL), "method", "read or written"));
+    md_step_result result = MD_STEP_RESULT_INIT;
+    CHECK(fails_with(CALL(md_finish_request)(step, 0, &result), "tokens", "verified first"));
+    CALL(md_free_step)(step);
+    CHECK(fails_with(CALL(md_start_step)(NULL), "step", "read or written"));
+}
+
 int main(int count, char** arguments) {
     open_library(count > 1 ? arguments[1] : "");
     md_error error = MD_ERROR_INIT;
@@ -1030,6 +1179,7 @@ int main(int count, char** arguments) {
     test_analysis();
     test_estimates();
     test_controller();
+    test_step();
     test_types(1);
     test_tree_limit();
     if (failures == 0) printf("multidraft.h: all is well\n");

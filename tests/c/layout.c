@@ -211,6 +211,47 @@ AT(md_linear_program, entry_columns, 56);
 AT(md_linear_program, entry_values, 64);
 ENDS(md_linear_program, entry_values, 72);
 
+AT(md_step_request, size, 0);
+AT(md_step_request, text, 8);
+AT(md_step_request, text_size, 16);
+AT(md_step_request, parents, 24);
+AT(md_step_request, nodes, 32);
+AT(md_step_request, id, 36);
+AT(md_step_request, seed, 40);
+AT(md_step_request, sampling, 48);
+AT(md_step_request, draft_sampling, 64);
+AT(md_step_request, in_target, 72);
+AT(md_step_request, in_draft, 76);
+ENDS(md_step_request, in_draft, 80);
+
+AT(md_step_inputs, size, 0);
+AT(md_step_inputs, count, 8);
+AT(md_step_inputs, tokens, 16);
+AT(md_step_inputs, positions, 24);
+AT(md_step_inputs, requests, 32);
+AT(md_step_inputs, entries, 40);
+AT(md_step_inputs, offsets, 48);
+AT(md_step_inputs, first_row, 56);
+AT(md_step_inputs, scored, 64);
+AT(md_step_inputs, scored_count, 72);
+AT(md_step_inputs, mask_words, 80);
+ENDS(md_step_inputs, mask_words, 88);
+
+AT(md_step_result, size, 0);
+AT(md_step_result, tokens, 8);
+AT(md_step_result, token_count, 16);
+AT(md_step_result, path, 24);
+AT(md_step_result, accepted, 32);
+AT(md_step_result, in_target, 40);
+AT(md_step_result, in_draft, 44);
+AT(md_step_result, target_context, 48);
+AT(md_step_result, kept_in_target, 56);
+AT(md_step_result, kept_in_target_count, 64);
+AT(md_step_result, draft_context, 72);
+AT(md_step_result, kept_in_draft, 80);
+AT(md_step_result, kept_in_draft_count, 88);
+ENDS(md_step_result, kept_in_draft_count, 96);
+
 #endif
 
 int main(void) { return 0; }

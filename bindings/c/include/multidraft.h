@@ -618,6 +618,111 @@ MD_API md_status md_learn_step(md_controller* controller, int64_t nodes, int32_t
 MD_API md_status md_current_times(md_controller const* controller, int32_t rows, double* target, double* draft,
                                   double* step, double* inner);
 
+/* --- A step of many requests --- */
+
+/* One step of an engine's batch, with the arrays that it needs: md_start_step; md_add_request for each; while
+ * md_next_level gives inputs, the draft reads them and md_draw_level draws the children of their nodes; the target
+ * reads md_target_inputs; md_verify_step; md_finish_request for each. Calls out of turn are MD_INVALID_INPUT. A
+ * request's text depends neither on its neighbours nor on threads, bit for bit. Memory is kept from step to step. One
+ * thread may use a step at a time; its calls use `pool`. */
+typedef struct md_step md_step;
+
+typedef struct md_step_request {
+    size_t size;
+    int32_t const* text; /* the tokens so far, prompt included; the last one is the root. Read until md_verify_step */
+    int64_t text_size;   /* 1 or more */
+    int32_t const* parents; /* the shape of the tree, in level order; read during the call */
+    int32_t nodes;          /* 0: no tree, one token without a draft */
+    uint32_t id;            /* distinguishes requests with equal seeds, such as several samples of one prompt */
+    uint64_t seed;
+    md_sampling sampling;              /* of the target's rows */
+    md_sampling const* draft_sampling; /* of the draft's rows; NULL: `sampling` */
+    int32_t in_target; /* how many of the first tokens of the text the target's cache holds: fewer than all .. */
+    int32_t in_draft;  /* .. and the draft's */
+} md_step_request;
+#define MD_STEP_REQUEST_INIT \
+    { sizeof(md_step_request), NULL, 0, NULL, 0, 0, 0, MD_SAMPLING_INIT, NULL, 0, 0 }
+
+/* What a model reads in one call. Input k is a token of request requests[k], at positions[k] of its text; the model
+ * writes keys and values to entry entries[k] of the request's cache and logits to row first_row + k. It attends to all
+ * entries before those of the step, to its ancestors in the step and to itself: md_write_step_mask. The arrays are the
+ * step's, valid until its next call. */
+typedef struct md_step_inputs {
+    size_t size;
+    int64_t count; /* 0: nothing to read */
+    int32_t const* tokens;
+    int32_t const* positions;
+    int32_t const* requests;
+    int32_t const* entries;
+    int64_t const* offsets; /* requests + 1: where the inputs of each request begin */
+    int64_t first_row;      /* rows are numbered over all calls of the model in the step */
+    int64_t const* scored;  /* the inputs whose rows are read, increasing */
+    int64_t scored_count;
+    int64_t mask_words; /* of an input's row in md_write_step_mask */
+} md_step_inputs;
+#define MD_STEP_INPUTS_INIT \
+    { sizeof(md_step_inputs), 0, NULL, NULL, NULL, NULL, NULL, 0, NULL, 0, 0 }
+
+/* The outcome of a request. The arrays are the step's; kept entries are valid until the next md_finish_request. */
+typedef struct md_step_result {
+    size_t size;
+    int32_t const* tokens; /* by which the text grows; none if a row was no distribution, or the request only reads */
+    int64_t token_count;
+    int32_t const* path; /* the accepted nodes, the root excluded */
+    int64_t accepted;
+    int32_t in_target;      /* how many tokens of the grown text the target's cache holds after the compaction .. */
+    int32_t in_draft;       /* .. and the draft's, which lacks an accepted leaf */
+    int64_t target_context; /* arguments of md_compact for the request's entries in the target's cache; if
+                             * kept_in_target_count is 0 nothing is to be moved */
+    int32_t const* kept_in_target;
+    int64_t kept_in_target_count;
+    int64_t draft_context; /* the same for the draft's cache */
+    int32_t const* kept_in_draft;
+    int64_t kept_in_draft_count;
+} md_step_result;
+#define MD_STEP_RESULT_INIT \
+    { sizeof(md_step_result), NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0, NULL, 0 }
+
+MD_API md_status md_make_step(md_step** step);
+
+/* Frees a step, once. NULL has no effect. */
+MD_API void md_free_step(md_step* step);
+
+/* Begins a step without requests. */
+MD_API md_status md_start_step(md_step* step);
+
+/* Adds a request, and writes its number in the step, from 0, to *number unless that is NULL. Requests of one method
+ * that follow one another are drawn and verified in one call. MD_INVALID_INPUT for the seed, id and length of text of
+ * an earlier request, which would have the same draws. */
+MD_API md_status md_add_request(md_step* step, md_method const* method, md_step_request const* request,
+                                int32_t* number);
+
+/* Adds a request whose text both models only read, to its end: a piece of a prompt. After all that are decoded. */
+MD_API md_status md_add_reading(md_step* step, md_step_request const* request, int32_t* number);
+
+/* What the draft reads next: first what its caches lack of the texts, and the roots; then the nodes of the next level
+ * that are to have children. */
+MD_API md_status md_next_level(md_step* step, md_step_inputs* inputs);
+
+/* Draws the children of these nodes. draft: MD_LOGITS, indexed by input (first_row + k) as their masks and biases are;
+ * their sampling parameters are not read. */
+MD_API md_status md_draw_level(md_step* step, md_pool* pool, md_rows const* draft);
+
+/* What the target reads: what its caches lack of the texts, the roots, and the nodes that were drawn. */
+MD_API md_status md_target_inputs(md_step* step, md_step_inputs* inputs);
+
+/* Writes whom the inputs returned last attend to, inputs.count rows of inputs.mask_words words: bit j % 64 of word j /
+ * 64 of row k is 1 if input k attends to the j-th entry of its request's cache that the step writes. `count`: of all
+ * words. */
+MD_API md_status md_write_step_mask(md_step const* step, uint64_t* words, int64_t count);
+
+/* Verifies all trees. target: row k for input k of md_target_inputs; draft: as at the draws, NULL if nothing was drawn.
+ */
+MD_API md_status md_verify_step(md_step* step, md_pool* pool, md_rows const* target, md_rows const* draft);
+
+/* The outcome of a request. */
+MD_API md_status md_finish_request(md_step* step, int32_t number, md_step_result* result);
+
 #ifdef __cplusplus
 }
 #endif
