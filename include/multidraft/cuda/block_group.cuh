@@ -32,7 +32,7 @@ struct warp_exchange {
 /// One warp of a block. The block's number of threads is a multiple of 32; its warps are independent.
 struct warp_lanes : detail::warp_exchange {
     static constexpr int threads = warp_size;
-    static constexpr int max_grid_ranks = 0;
+    static constexpr rank_exchange exchange = rank_exchange::shared_memory;
 
     [[nodiscard]] __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x) % warp_size; }
     [[nodiscard]] __device__ __forceinline__ int rank() const { return 0; }
@@ -49,7 +49,7 @@ struct warp_lanes : detail::warp_exchange {
 template <int Threads>
 struct block_lanes : detail::warp_exchange {
     static constexpr int threads = Threads;
-    static constexpr int max_grid_ranks = 0;
+    static constexpr rank_exchange exchange = rank_exchange::shared_memory;
 
     [[nodiscard]] __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x); }
     [[nodiscard]] __device__ __forceinline__ int rank() const { return 0; }

@@ -26,6 +26,11 @@
 //   laws             `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
 //   models           `logit`, a type                      logit_of                    logits are float
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
+//                    `features()`, `feature_size()`       exposes_features            no drafter may read them
+//   block models     `add_parent_term(depth, token, ..)`  has_parent_term             rows depend on the depth alone
+//                    `rows(text, tokens, logits)`         gives_candidates            rows have V entries
+//                    `confidence(depth)`                  estimates_acceptance        rates hold everywhere
+//                    `confidence(depth, token)`           estimates_acceptance_after  the same
 //   communicators    `start_all_to_all(..)`               shards::has_all_to_all      columns are sent to all ranks
 //
 // The concepts are declared where what they are of is; those of functions are here.
@@ -47,8 +52,7 @@ struct any_body {
 /// on).
 /// - `f.on_run(begin, end, body)`: calls `body(here)` once, where `here(i)` equals `f(i)` for begin <= i < end. `begin`
 ///   is a multiple of `run_length` and the run has `run_length` entries at most. `here` lives as long as the call.
-/// - `f.is_empty_run(begin)` is true only where no entry of a run counts: a weight is 0 there and a logit minus
-/// infinity.
+/// - `f.is_empty_run(begin)`: true only where no entry of the run counts: weights of 0, or logits of minus infinity.
 ///   It is asked of a function on its chunk.
 ///
 /// Its use is optional for groups. The host group uses it, so that a loop over a run has no test per entry.
