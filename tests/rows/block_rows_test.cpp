@@ -110,7 +110,7 @@ TEST(block_rows, of_candidates_are_those_written_out) {
         std::vector<float> written(static_cast<std::size_t>(vocabulary), minus_infinity<float>);
         for (std::size_t k = 0; k < count; ++k) written[static_cast<std::size_t>(tokens[k])] = logits[k];
         candidate_view<float> const view(tokens, logits.data(), vocabulary);
-        static_assert(has_empty_runs<candidate_view<float>>);
+        static_assert(has_runs<candidate_view<float>>);
         expect_same(host_group{}, view, {written.data(), vocabulary});
     }
 }

@@ -52,8 +52,7 @@ struct any_body {
 /// on).
 /// - `f.on_run(begin, end, body)`: calls `body(here)` once, where `here(i)` equals `f(i)` for begin <= i < end. `begin`
 ///   is a multiple of `run_length` and the run has `run_length` entries at most. `here` lives as long as the call.
-/// - `f.is_empty_run(begin)` is true only where no entry of a run counts: a weight is 0 there and a logit minus
-/// infinity.
+/// - `f.is_empty_run(begin)`: true only where no entry of the run counts: weights of 0, or logits of minus infinity.
 ///   It is asked of a function on its chunk.
 ///
 /// Its use is optional for groups. The host group uses it, so that a loop over a run has no test per entry.

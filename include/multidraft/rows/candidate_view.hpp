@@ -19,7 +19,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// caller's arrays.
 ///
 /// The children are drawn from this row and verified with it, so nothing is lost but what the draft left out. The host
-/// group passes over runs without a candidate (`has_empty_runs`); elsewhere an entry costs a search among the
+/// group passes over runs without a candidate (`has_runs`); elsewhere an entry costs a search among the
 /// candidates.
 template <class T = float>
 class candidate_view {
@@ -52,7 +52,7 @@ public:
         result.logits_ = logits_ + first;
         return result;
     }
-    /// See `has_empty_runs`.
+    /// See `has_runs`.
     [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const noexcept {
         std::size_t const k = before(begin);
         return k == tokens_.size() || tokens_[k] >= begin + run_length;

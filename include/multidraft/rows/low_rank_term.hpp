@@ -39,6 +39,8 @@ public:
         return result;
     }
     /// See `has_runs`.
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t) const noexcept { return false; }
+    /// See `has_runs`.
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end, Body const& body) const {
         real values[static_cast<std::size_t>(run_length)];
