@@ -3,8 +3,10 @@
 #pragma once
 
 #include "multidraft/rows/adjusted_view.hpp"
+#include "multidraft/rows/candidate_view.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/logit_rows.hpp"
+#include "multidraft/rows/low_rank_term.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/row_source.hpp"

@@ -1,5 +1,5 @@
 // A block drafter: one row of the draft for each depth of a request, shared by all nodes there. All draws in one call,
-// all nodes by `row_of`: the draws and verdicts of nodes with rows of their own.
+// all nodes by `row_of`: the draws and verdicts of nodes with rows of their own. And rows with a term of the parent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,11 +10,13 @@
 #include "batch/ragged.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
@@ -80,6 +82,61 @@ TEST(block_drafter, draws_and_verdicts_are_those_of_rows_of_their_own) {
     expect_rows_of_their_own<draft::gumbel_top_k, verify::traversal<law::sequential>>();
     expect_rows_of_their_own<draft::iid, verify::recursive_rejection<law::iid>>();
     expect_rows_of_their_own<draft::stratified, verify::nested_ranked_block<law::stratified>>();
+}
+
+/// Rows with a term of the node's own token, evaluated as they are read, give what rows written out give.
+template <class Sampler, class Verifier>
+void expect_rows_written_out() {
+    constexpr index_t vocabulary = 4099;  // two chunks
+    constexpr index_t rank = 3;
+    ragged<float> b(ragged_shapes, vocabulary, {{}, {.top_p = 0.9F}, {.temperature = 0.0F}});
+    b.draw_alone(Sampler{});
+    test_numbers numbers(5);
+    std::vector<float> of_token(static_cast<std::size_t>(vocabulary * rank)), of_entry(of_token.size());
+    for (auto* const weights : {&of_token, &of_entry})
+        for (float& x : *weights) x = static_cast<float>(numbers() - 0.5);
+    low_rank_term<float> const term{of_token.data(), of_entry.data(), rank};
+    ragged<float> written = b;
+    for (std::size_t i = 0; i < b.tokens.size(); ++i) {
+        if (b.tokens[i] < 0) continue;
+        auto const at = static_cast<std::ptrdiff_t>(i) * vocabulary;
+        auto const row = term(row_view<float>(b.draft.data() + at, vocabulary), b.tokens[i]);
+        for (index_t x = 0; x < vocabulary; ++x) written.draft[static_cast<std::size_t>(at + x)] = row(x);
+    }
+    host_threads const pool(2);
+    auto const verdicts = [&](ragged<float>& of, auto const& rows) {
+        verdict_memory out(of.trees(), 0);
+        verify::scratch_memory memory;
+        verify_batch(pool, Verifier{}, drawn_by<typename Sampler::law>(of.trees()), target_rows(of.target_logits()),
+                     draft_rows(rows), of.requests(), out.view(),
+                     memory.of(verify_workspace_size<Verifier>(pool, of.size(), 10, 9)));
+        return out.outcomes(of.trees());
+    };
+    EXPECT_EQ(verdicts(b, low_rank_batch(b.draft_logits(), term, b.tokens.data())),
+              verdicts(written, written.draft_logits()));
+
+    // The children of the roots, whose tokens are those of the text.
+    auto const drawn = [&](ragged<float> of, bool as_read) {
+        auto const level = of.level_of(0);
+        std::vector<token_id> tokens;
+        std::vector<std::int64_t> rows_of(level.index.begin(), level.index.end());
+        for (std::int64_t const i : rows_of) tokens.push_back(of.tokens[static_cast<std::size_t>(i)]);
+        logit_batch<float> const rows{of.draft.data(), vocabulary, vocabulary, rows_of.data(), of.sampling.data()};
+        children_batch out = of.children_of(level);
+        out.states = nullptr;
+        if (as_read)
+            draft_batch(pool, Sampler{}, level.view(), draft_rows(low_rank_batch(rows, term, tokens.data())),
+                        of.requests(), out);
+        else
+            draft_batch(pool, Sampler{}, level.view(), draft_rows(rows), of.requests(), out);
+        return of.tokens;
+    };
+    EXPECT_EQ(drawn(b, true), drawn(written, false));
+}
+
+TEST(block_drafter, a_term_of_the_parent_gives_what_rows_written_out_give) {
+    expect_rows_written_out<draft::sequential, verify::recursive_rejection<law::sequential>>();
+    expect_rows_written_out<draft::stratified, verify::nested_ranked_block<law::stratified>>();
 }
 
 }  // namespace

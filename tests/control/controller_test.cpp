@@ -30,6 +30,7 @@
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "support/table_block.hpp"
 #include "support/table_model.hpp"
 
 namespace multidraft {
@@ -543,6 +544,46 @@ TEST(controlled_loop, is_exact_with_the_librarys_controller) {
         } choices{times, options};
         expect_exact<draft::sequential, verify::recursive_rejection<law::sequential>>(choices, {1}, 4, 1);
     }
+}
+
+TEST(controlled_loop, is_exact_with_a_block_model) {
+    auto const p = random_conditional(vocabulary, 11);
+    table_model<double> target(vocabulary, p);
+    testing::conditional_block block(vocabulary, 12);
+    std::vector<token_id> const prompt{1, 2};
+    generation_options options;
+    options.max_tokens = 4;
+    curious choices({topology(), chain(1), chain(2), branching({2})});
+    auto loop = make_controlled<draft::stratified, verify::ranked_block<law::stratified>>(target, block, choices);
+    std::map<std::int64_t, int> drafted;
+    auto const result = law_of_loop(loop, prompt, options, [&](generation const& g) { ++drafted[g.metrics.drafted]; });
+    EXPECT_LT(distance(result.law, true_law(p, vocabulary, prompt, 4, {})), 1e-12);
+    EXPECT_GT(drafted.size(), 2U);
+}
+
+/// Where a call costs most of a step, one call for all levels allows deeper trees.
+TEST(controller, counts_one_call_of_a_block_model_a_step) {
+    auto const depth_with = [](bool in_one_call) {
+        step_times times{analysis::call_cost({{1, 1.0}, {16, 1.1}}), analysis::call_cost({{1, 0.3}, {16, 0.31}}), {{}}};
+        times.draft_in_one_call = in_one_call;
+        controller choices(times, {.learns_times = false});
+        choices.start();
+        return choices.choose({{}, 6, 1}).max_depth();
+    };
+    EXPECT_GT(depth_with(true), depth_with(false));
+    // What is learnt is the time of that call.
+    step_times times{analysis::call_cost({{1, 1.0}, {16, 1.1}}), analysis::call_cost({{1, 0.3}, {6, 0.3}}), {{}}};
+    times.draft_in_one_call = true;
+    controller choices(times);
+    choices.start();
+    for (int step = 0; step < 200; ++step) {
+        topology const& shape = choices.choose({{}, 6, 1});
+        std::vector<token_id> const tokens(static_cast<std::size_t>(shape.size()), 0);
+        std::vector<node_id> path;
+        for (node_id v = 0; shape.child_count(v) > 0; v = shape.first_child(v)) path.push_back(shape.first_child(v));
+        choices.learn({{shape.parents(), tokens}, path, {1.05, path.empty() ? 0.0 : 0.2, 0.0}});
+    }
+    EXPECT_NEAR(choices.times().draft(6), 0.2, 0.02);
 }
 
 TEST(controlled_loop, writes_the_greedy_text_at_temperature_0) {

@@ -1,5 +1,5 @@
-// Trees in which all nodes of a depth have the same list of children: which verifiers are lossless for them, and that a
-// wrong claim is caught. The proofs of all methods (methods_*_test.cpp) contain such trees too.
+// Trees in which all nodes of a depth have the same row or the same list of children: which verifiers are lossless for
+// them, and that a wrong claim is caught. The proofs of all methods (methods_*_test.cpp) contain such trees too.
 #include <gtest/gtest.h>
 
 #include "bugs/claims_shared_lists.hpp"
@@ -18,11 +18,13 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "reference/nested_ranked_block.hpp"
 
 namespace {
 
 namespace draft = multidraft::draft;
 namespace law = multidraft::law;
+namespace reference = multidraft::testing::reference;
 namespace verify = multidraft::verify;
 using multidraft::bugs::claims_shared_lists;
 using multidraft::testing::proof_options;
@@ -74,6 +76,37 @@ TEST(shared_lists, a_wrong_claim_is_caught) {
     expect_biased<draft::iid, verify::traversal<law::iid>>();
     expect_biased<draft::iid, verify::multi_path_block>(
         {.trees = {{{2, 1}, 3, {}, true}, {{3, 1}, 2, {}, true}, {{2, 1, 1}, 2, {}, true}}});
+}
+
+/// With the rows of a block drafter, one for each depth, and draws of their own every verifier is lossless.
+template <class Sampler, class Verifier>
+void expect_lossless_of_rows(proof_options options = {.trees = {{{2, 1}, 3, {}, false, true},
+                                                                {{2, 2}, 2, {}, false, true},
+                                                                {{2, 2}, 3, {}, false, true},
+                                                                {{3, 2}, 2, {}, false, true},
+                                                                {{2, 2, 1}, 2, {}, false, true}},
+                                                      .most_branches = 200000}) {
+    auto const found = prove_lossless(Sampler{}, Verifier{}, options);
+    EXPECT_TRUE(found.holds()) << found.report();
+    EXPECT_GT(found.cases, 60) << found.report();
+}
+
+TEST(shared_rows, all_verifiers_are_lossless) {
+    expect_lossless_of_rows<draft::sequential, verify::recursive_rejection<law::sequential>>();
+    expect_lossless_of_rows<draft::sequential, verify::traversal<law::sequential>>();
+    expect_lossless_of_rows<draft::iid, verify::traversal<law::iid>>();
+    expect_lossless_of_rows<draft::iid, verify::k_seq<law::iid>>();
+    expect_lossless_of_rows<draft::stratified, verify::ranked_block<law::stratified>>();
+    expect_lossless_of_rows<draft::iid, verify::multi_path_block>(
+        {.trees = {{{2, 1}, 3, {}, false, true}, {{3, 1}, 2, {}, false, true}, {{2, 1, 1}, 2, {}, false, true}}});
+    proof_options integrated{.trees = {{{2, 1}, 3, {}, false, true},
+                                       {{2, 2}, 2, {}, false, true},
+                                       {{2, 2}, 3, {}, false, true},
+                                       {{2, 1, 1}, 2, {}, false, true}},
+                             .seeds = 3,
+                             .floats = false};
+    expect_lossless_of_rows<draft::iid, reference::nested_ranked_block<law::iid>>(integrated);
+    expect_lossless_of_rows<draft::stratified, reference::nested_ranked_block<law::stratified>>(integrated);
 }
 
 // One of several verifiers takes them only if all do.

@@ -65,13 +65,7 @@ public:
         auto const first = static_cast<std::int32_t>(cache_.size());
         for (auto const t : batch.tokens) cache_.push_back(t);
         for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
-            std::vector<token_id> seen;
-            auto const self = first + static_cast<std::int32_t>(i);
-            for (std::int32_t e = 0; e <= self; ++e) {
-                bool const attends =
-                    e < batch.context || batch.mask.causal() || batch.mask(static_cast<node_id>(i), e - batch.context);
-                if (attends) seen.push_back(cache_[static_cast<std::size_t>(e)]);
-            }
+            auto const seen = seen_by(batch, static_cast<std::int32_t>(i), first);
             if (batch.positions[i] != static_cast<std::int32_t>(seen.size()) - 1)
                 throw std::logic_error("forward: a position is not the number of tokens attended to");
             if (batch.positions[i] >= context_limit_) throw std::logic_error("forward: position beyond the context");
@@ -92,6 +86,14 @@ public:
     }
 
     [[nodiscard]] std::span<token_id const> cache() const { return cache_; }
+    /// The tokens that token i of the last batch attended to, its own last; `first`: the cache's length before it.
+    [[nodiscard]] std::vector<token_id> seen_by(token_batch const& batch, std::int32_t i, std::int32_t first) const {
+        std::vector<token_id> seen;
+        for (std::int32_t e = 0; e <= first + i; ++e)
+            if (e < batch.context || batch.mask.causal() || batch.mask(i, e - batch.context))
+                seen.push_back(cache_[static_cast<std::size_t>(e)]);
+        return seen;
+    }
     std::int64_t calls = 0;
 
 private:

@@ -12,6 +12,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "python"
 
 @pytest.mark.parametrize("example, lines", [
     ("measure_pair.py", ["nested_ranked_block/stratified", "target calls"]),
+    ("block_drafter.py", ["naive/deterministic", "nested_ranked_block/stratified"]),
     ("prove_verifier.py", ["  lossless", "  not lossless", "a tree 2x1: off by 0"]),
     ("engine_trees.py", ["step 2, request 1: ", "naive/sequential"]),
     ("hugging_face.py", ["60 tokens in ", "greedy text equal to target.generate: True"]),

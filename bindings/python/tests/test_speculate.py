@@ -51,6 +51,56 @@ def test_a_perfect_draft_is_accepted(models):
     assert result.target_calls == 10 and result.accepted == 40 and result.block_efficiency == 5
 
 
+class Block:
+    """A block draft whose rows depend on the target's features, which tell the text they are of."""
+
+    def __init__(self, vocabulary):
+        self.vocabulary, self.seen, self.calls = vocabulary, [], 0
+
+    def observe(self, features, positions):
+        assert list(positions) == list(range(len(self.seen), len(self.seen) + len(positions)))
+        self.seen += [tuple(row) for row in features.tolist()]
+
+    def rows(self, text, depth):
+        assert self.seen == [features_of(text[: k + 1]) for k in range(len(text) - 1)], "of the text but its last token"
+        self.calls += 1
+        row = np.cos(np.arange(depth * self.vocabulary) * (1 + len(text) % 3) + sum(self.seen[-1]))
+        return row.reshape(depth, -1).astype(np.float32)
+
+    def parent_term(self, depth, tokens):
+        return np.stack([np.sin(depth + np.arange(self.vocabulary) * (2 + token)) for token in tokens])
+
+
+def features_of(text):
+    return float(len(text)), float(sum((k + 1) * token for k, token in enumerate(text)) % 97)
+
+
+def with_features(target):
+    return lambda contexts: (target(contexts), np.array([features_of(text) for text in contexts], np.float32))
+
+
+@pytest.mark.parametrize("method", ["nested_ranked_block/stratified", "traversal/sequential", "naive/deterministic"])
+def test_a_block_draft_observes_the_accepted_path(method, models):
+    vocabulary, runs = 5, 600
+    target, _ = models(vocabulary, seed=10)
+    text = [1, 2]
+    counts = np.zeros((vocabulary, vocabulary))
+    for seed in range(runs):
+        result = multidraft.speculate(method, "3x1", with_features(target), Block(vocabulary), text, tokens=2, seed=seed)
+        counts[tuple(result.tokens)] += 1
+    first = target.law(text)
+    expected = np.stack([first[x] * target.law([*text, x]) for x in range(vocabulary)]) * runs
+    statistic, freedom = chi_squared(counts.ravel(), expected.ravel())
+    assert ((statistic / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / np.sqrt(2 / (9 * freedom)) < 5
+    draft = Block(vocabulary)
+    result = multidraft.speculate(method, "3x2x1", with_features(target), draft, text, tokens=40, stop=[0], seed=3)
+    final = text + result.tokens
+    assert draft.seen == [features_of(final[: k + 1]) for k in range(len(final) - 1)]
+    assert draft.calls == result.draft_calls <= result.target_calls
+    with pytest.raises(multidraft.InvalidInput, match="the target returns"):
+        multidraft.speculate(method, "3x1", target, Block(vocabulary), text)
+
+
 def test_details(models):
     target, draft = models(12, seed=7)
     a = multidraft.speculate("recursive_rejection/sequential", "2x2", target, draft, [1], tokens=30, seed=5)

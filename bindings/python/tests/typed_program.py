@@ -15,6 +15,15 @@ text = multidraft.speculate("nested_ranked_block/stratified", tree, model, model
 efficiency: float = text.block_efficiency
 low, high = text.interval()
 tokens: list[int] = text.tokens
+
+
+class Block:
+    def rows(self, text: list[int], depth: int) -> NDArray[np.float32]:
+        return np.zeros((depth, 4), np.float32)
+
+
+block: multidraft.BlockDraft = Block()
+drafted: int = multidraft.speculate("traversal/sequential", tree, model, block, [1], tokens=10).draft_calls
 rows = np.zeros((1, 4), np.float32)
 children = multidraft.draft(rows, tree=tree, level=0, law="sequential", seeds=1, positions=3)
 drawn: NDArray[np.int32] = children.tokens

@@ -59,7 +59,7 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
         if (wanted > 0 && q.sums.total > 0)
             drawn = over_vocabulary(sampler, out.token_of)(g, q.row, std::move(q.sums), source,
                                                            draw_site{position, level.nodes[e]}, children);
-        if constexpr (std::is_same_v<real_of<typename Rows::element>, float> && !has_adjustments<Rows>)
+        if constexpr (std::is_same_v<real_of<typename Rows::element>, float> && !changed_when_read<Rows>)
             if (g.leader() && out.states != nullptr) out.states[at] = state_of(q.row);
         if (out.probabilities != nullptr) {
             g.barrier();

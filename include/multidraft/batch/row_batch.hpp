@@ -11,6 +11,7 @@
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/adjusted_view.hpp"
 #include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/low_rank_term.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/row_source.hpp"
 #include "multidraft/rows/row_view.hpp"
@@ -86,12 +87,6 @@ struct rows_of_batch {
     std::int64_t const* row_of = nullptr;   ///< may be null
     [[no_unique_address]] Layout layout{};  ///< how the entries of a row are laid out
 
-    rows_of_batch() = default;
-    /// The fields in order.
-    MULTIDRAFT_HD constexpr rows_of_batch(T const* first, std::int64_t stride_of_rows, index_t size,
-                                          std::int64_t const* row_of_node = nullptr, Layout of_rows = {}) noexcept
-        : data(first), row_stride(stride_of_rows), vocabulary(size), row_of(row_of_node), layout(of_rows) {}
-
     /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
@@ -121,12 +116,16 @@ struct logits_of_batch : rows_of_batch<T, Layout>, batch_sampling {
                                             std::int64_t const* row_of_node = nullptr,
                                             sampling_params const* of_requests = nullptr,
                                             sampling_params const& of_all = {}, Layout of_rows = {}) noexcept
-        : rows_of_batch<T, Layout>(first, stride_of_rows, size, row_of_node, of_rows),
+        : rows_of_batch<T, Layout>{first, stride_of_rows, size, row_of_node, of_rows},
           batch_sampling{of_requests, of_all, {}, nullptr} {}
-    /// Rows with the parameters of their requests.
+    /// Rows with the parameters of their requests, by name: `logit_batch<float>({.data = p, .vocabulary = 32000},
+    /// {.default_sampling = {.temperature = 0.8F}})`.
     MULTIDRAFT_HD constexpr logits_of_batch(rows_of_batch<T, Layout> const& rows,
                                             batch_sampling const& parameters) noexcept
         : rows_of_batch<T, Layout>(rows), batch_sampling(parameters) {}
+    /// Rows with the parameters of `sampling_params{}`.
+    MULTIDRAFT_HD constexpr explicit logits_of_batch(rows_of_batch<T, Layout> const& rows) noexcept
+        : rows_of_batch<T, Layout>(rows) {}
 
     /// The distribution of node i, of request b, with the chunk sums of its weights (`process_logits`).
     template <group G>
@@ -149,9 +148,12 @@ struct logit_batch : logits_of_batch<logit_batch<T, Layout>, T, Layout> {
 /// Rows of probabilities.
 template <class T, class Layout = contiguous>
 struct probability_batch : rows_of_batch<T, Layout> {
-    using rows_of_batch<T, Layout>::rows_of_batch;
     probability_batch() = default;
-    /// The rows as probabilities.
+    /// The fields of `rows_of_batch` in order.
+    MULTIDRAFT_HD constexpr probability_batch(T const* first, std::int64_t stride_of_rows, index_t size,
+                                              std::int64_t const* row_of_node = nullptr, Layout of_rows = {}) noexcept
+        : rows_of_batch<T, Layout>{first, stride_of_rows, size, row_of_node, of_rows} {}
+    /// The rows as probabilities: `probability_batch<float>({.data = p, .vocabulary = 32000})`.
     MULTIDRAFT_HD constexpr explicit probability_batch(rows_of_batch<T, Layout> const& rows) noexcept
         : rows_of_batch<T, Layout>(rows) {}
 
@@ -250,6 +252,45 @@ template <class Rows>
 concept has_adjustments = requires(Rows const& rows) {
     { rows.adjustments } -> std::convertible_to<logit_adjustments>;
 };
+
+}  // namespace detail
+
+/// The draft's rows of a block drafter with a term of the parent's token ([DSpark]): `low_rank_batch(rows, term,
+/// trees.tokens)`. The row of node i is `rows`' row i, with `row_of` that of its depth, plus the term of token
+/// `tokens[i]`, the node's own. In `draft_batch` i is the entry, and `tokens[i]` the token of its node.
+///
+/// Decisions have the same bits as with rows that were written out, on every machine. An entry costs `rank`
+/// multiply-adds each time it is read: write rows out where they are read often. `children_batch::states` must be null.
+template <class T, class W = float, class Layout = contiguous>
+struct low_rank_batch : logits_of_batch<low_rank_batch<T, W, Layout>, T, Layout> {
+    low_rank_term<W> term{};
+    token_id const* tokens = nullptr;
+
+    low_rank_batch() = default;
+    /// Rows, weights and tokens belong to the caller.
+    MULTIDRAFT_HD low_rank_batch(logit_batch<T, Layout> const& rows, low_rank_term<W> const& of_token,
+                                 token_id const* of_nodes) noexcept
+        : logits_of_batch<low_rank_batch, T, Layout>(rows, rows), term(of_token), tokens(of_nodes) {}
+
+    /// The row of node i with the term of its token; without a term where it has none.
+    [[nodiscard]] MULTIDRAFT_HD low_rank_view<row_view<T, Layout>, W> view(std::int64_t i) const noexcept {
+        token_id const x = tokens[i];
+        return (x < 0 ? low_rank_term<W>{} : term)(rows_of_batch<T, Layout>::view(i), x < 0 ? 0 : x);
+    }
+};
+
+namespace detail {
+
+/// Rows with a term of the node's token.
+template <class Rows>
+concept has_token_term = requires(Rows const& rows) {
+    rows.term;
+    rows.tokens;
+};
+
+/// Rows that are changed as they are read: a state of the row in memory would be that of another row.
+template <class Rows>
+concept changed_when_read = has_adjustments<Rows> || has_token_term<Rows>;
 
 }  // namespace detail
 

@@ -8,6 +8,8 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/control/controller.hpp"
+#include "multidraft/decode/block_drafter.hpp"
+#include "multidraft/decode/block_model.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
@@ -20,11 +22,25 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// A `static_tree_drafter` whose shape is chosen at every step. The choice is made before any draw of the step, so
-/// every verifier of the law is lossless for these trees.
-template <language_model Draft, sampler Sampler, tree_controller Controller = controller>
-class controlled_drafter : public static_tree_drafter<Draft, Sampler> {
-    using base = static_tree_drafter<Draft, Sampler>;
+namespace detail {
+
+/// The drafter of given shapes for a model: level by level, or from the rows of one call.
+template <class Draft, sampler Sampler>
+struct drafter_of_shapes {
+    using type = static_tree_drafter<Draft, Sampler>;
+};
+template <block_model Draft, sampler Sampler>
+struct drafter_of_shapes<Draft, Sampler> {
+    using type = block_drafter<Draft, Sampler>;
+};
+
+}  // namespace detail
+
+/// A `static_tree_drafter`, or for a `block_model` a `block_drafter`, whose shape is chosen at every step. The choice
+/// is made before any draw of the step, so every verifier of the law is lossless for these trees.
+template <class Draft, sampler Sampler, tree_controller Controller = controller>
+class controlled_drafter : public detail::drafter_of_shapes<Draft, Sampler>::type {
+    using base = typename detail::drafter_of_shapes<Draft, Sampler>::type;
     static_assert(!Sampler::law::traits.addressed_by_text,
                   "multidraft: this sampler's noise belongs to places in the text, so that two steps draw from the "
                   "same: a controller that has seen the one must not choose the shape of the other");
@@ -40,14 +56,13 @@ public:
     }
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
-        return std::min<std::int32_t>(choices_->depth(), this->model().context_limit() - length + 1);
+        return std::min<std::int32_t>(choices_->depth(), this->room(length));
     }
 
     template <group G, draw_source Source>
     void grow(G const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w, Source& source,
               generation_metrics& m) {
-        auto const unread = static_cast<std::int32_t>(text.size()) - static_cast<std::int32_t>(this->model().length());
-        this->use(choices_->choose({text, depth, unread}));
+        this->use(choices_->choose({text, depth, this->unread(text)}));
         base::grow(g, text, depth, w, source, m);
     }
 
@@ -61,7 +76,7 @@ private:
 /// controller belong to the caller. `make_controlled<draft::stratified, verify::ranked_block<law::stratified>,
 /// verify::nested_ranked_block<law::stratified>>(target, draft, choices)`; `choices.verifier()` is used where there are
 /// several.
-template <sampler Sampler, verify::verifier... Verifiers, language_model Target, language_model Draft,
+template <sampler Sampler, verify::verifier... Verifiers, language_model Target, class Draft,
           tree_controller Controller>
 [[nodiscard]] auto make_controlled(Target& target, Draft& draft, Controller& choices) {
     using drafter_type = controlled_drafter<Draft, Sampler, Controller>;

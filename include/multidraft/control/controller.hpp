@@ -63,6 +63,8 @@ struct step_times {
     analysis::call_cost target;
     analysis::call_cost draft;
     std::vector<library_cost> library;  ///< one for each verifier; at least one
+    /// The draft is a `block_model`: one call a step, with a row for each level.
+    bool draft_in_one_call = false;
 
     /// Throws `invalid_input` for no verifier, and for seconds that are negative or not finite.
     void validate() const {
@@ -74,8 +76,8 @@ struct step_times {
     }
 };
 
-/// Writes the rows of each call of the draft that a tree took: what the draft lacked of the text, the root included,
-/// then whole levels, of which a node has children. Returns the number of nodes with children. O(nodes).
+/// Writes the rows of each call of a draft that goes level by level: what the draft lacked of the text, the root
+/// included, then whole levels, of which a node has children. Returns the number of nodes with children. O(nodes).
 inline std::int32_t draft_calls(tree_view const& tree, std::int32_t unread, std::vector<std::int32_t>& rows) {
     rows.clear();
     std::int32_t inner = 0;
@@ -321,8 +323,10 @@ private:
         return times_.target(1) + times_.library[static_cast<std::size_t>(quickest())].step;
     }
     [[nodiscard]] double seconds_of(member const& m, std::size_t verifier) const {
-        double seconds = times_.target(m.shape.size()) + times_.library[verifier].step +
-                         m.inner * times_.library[verifier].inner + times_.draft(choice_.unread);
+        double seconds =
+            times_.target(m.shape.size()) + times_.library[verifier].step + m.inner * times_.library[verifier].inner;
+        if (times_.draft_in_one_call) return seconds + times_.draft(m.shape.max_depth());
+        seconds += times_.draft(choice_.unread);
         for (std::int32_t d = 1; d < m.shape.max_depth(); ++d) seconds += times_.draft(m.shape.level(d).count);
         return seconds;
     }
@@ -369,6 +373,8 @@ private:
     void learn_times(step_outcome const& outcome, std::size_t verifier) {
         times_.target.learn(outcome.tree.size(), outcome.seconds.target, weight_of_a_time);
         std::int32_t const inner = draft_calls(outcome.tree, choice_.unread, scratch_.rows);
+        if (times_.draft_in_one_call && !scratch_.rows.empty())
+            scratch_.rows.assign(1, static_cast<std::int32_t>(scratch_.rows.size()));
         if (!scratch_.rows.empty() && outcome.seconds.draft > 0) {
             double whole = 0;
             for (std::int32_t const rows : scratch_.rows) whole += times_.draft(rows);

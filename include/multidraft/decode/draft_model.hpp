@@ -10,6 +10,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/decode/features.hpp"
 #include "multidraft/decode/language_model.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -45,6 +46,14 @@ public:
     void read(std::span<token_id const> text, std::span<logit_of<Model>> logits) {
         catch_up(*model_, text, positions_, logits);
     }
+
+    /// The target's features, for a model that reads them. What it computed at later positions without them it computes
+    /// again: its `length()` is less afterwards.
+    void observe(std::span<float const> features,
+                 std::span<std::int32_t const> positions) requires observes_features<Model> {
+        model_->observe(features, positions);
+    }
+    [[nodiscard]] std::int32_t feature_size() const requires observes_features<Model> { return model_->feature_size(); }
 
     /// The deepest tree that the model has positions for; the last level needs none.
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {

@@ -40,7 +40,8 @@ namespace MULTIDRAFT_NAMESPACE {
 /// - `keep(context, nodes)`: the models' caches keep the entries up to `context` and those of `nodes` (the root and
 ///   then a path below it), as far as the models have read them.
 ///
-/// Optional member: `learn(outcome)` (`learns_from_steps`).
+/// Optional members: `learn(outcome)` (`learns_from_steps`); `observe(features, positions)` and `feature_size()`
+/// (`observes_features`).
 template <class D>
 concept drafter = requires {
     typename D::law;

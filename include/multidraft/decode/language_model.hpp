@@ -27,6 +27,16 @@ struct token_batch {
     mask_view mask{};                         ///< over the entries after the context; causal by default
 };
 
+/// The cache entry on whose path token i of a batch is the next one: the last entry besides its own that it attends to;
+/// -1 for the first token of a text. `length`: of the cache when the call began. For heads whose input at a token is
+/// the token and what was computed at the one before ([EAGLE]). O(1), with a mask O(entries after the context).
+[[nodiscard]] inline std::int32_t parent_entry(token_batch const& batch, std::int32_t i, std::int32_t length) {
+    std::int32_t entry = length + i - 1;
+    if (!batch.mask.causal())
+        while (entry >= batch.context && !batch.mask(i, entry - batch.context)) --entry;
+    return entry;
+}
+
 namespace detail {
 
 template <class M>

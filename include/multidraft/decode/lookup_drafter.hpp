@@ -12,6 +12,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/features.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/lookup.hpp"
@@ -122,6 +123,13 @@ public:
     void check(std::int32_t vocabulary) const { other_.check(vocabulary); }
     void reset() { other_.reset(); }
     void read(std::span<token_id const> context) { other_.read(context); }
+    void observe(std::span<float const> features,
+                 std::span<std::int32_t const> positions) requires observes_features<Drafter> {
+        other_.observe(features, positions);
+    }
+    [[nodiscard]] std::int32_t feature_size() const requires observes_features<Drafter> {
+        return other_.feature_size();
+    }
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
         return std::max(other_.depth_limit(length), options_.length);
     }

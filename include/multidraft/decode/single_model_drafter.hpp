@@ -9,6 +9,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/features.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
@@ -68,6 +69,11 @@ public:
     void check(std::int32_t vocabulary) const { model_.check(vocabulary); }
     void reset() { model_.reset(); }
     void read(std::span<token_id const> context) { model_.read(context); }
+    void observe(std::span<float const> features,
+                 std::span<std::int32_t const> positions) requires observes_features<Draft> {
+        model_.observe(features, positions);
+    }
+    [[nodiscard]] std::int32_t feature_size() const requires observes_features<Draft> { return model_.feature_size(); }
     [[nodiscard]] prepared_rows<softmax_row<typename model_rows<Draft>::view>> rows() const noexcept {
         return {rows_, model_.vocabulary()};
     }

@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/features.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
@@ -22,6 +26,7 @@
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/host_group.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
@@ -39,7 +44,7 @@ namespace detail {
 template <class Drafter, class Verifier>
 [[nodiscard]] constexpr bool shape_is_allowed() {
     if constexpr (says_what_shape_depends_on<Drafter>)
-        return Drafter::shape_depends_on <= verify::shape_may_depend_on<Verifier>;
+        return Drafter::shape_depends_on <= verify::detail::shape_limit_under<Verifier, typename Drafter::law>();
     else
         return !Drafter::shape_depends_on_draws || verify::decides_by_node<Verifier>;
 }
@@ -53,24 +58,38 @@ template <class Drafter, class Verifier>
 /// for token (given a batch-invariant target). Models belong to the caller and are used by one thread.
 template <language_model Target, drafter Drafter, verify::verifier Verifier>
 class speculative : public generation_loop<speculative<Target, Drafter, Verifier>> {
-    static_assert(std::is_same_v<typename Drafter::law, typename Verifier::law>,
+    static constexpr bool same_law = std::is_same_v<law_of_list<typename Drafter::law>, typename Verifier::law>;
+    static_assert(same_law,
                   "multidraft: the sampler draws by one law and the verifier is for another: name the sampler's law in "
                   "the verifier, "
                   "for example draft::sequential with verify::recursive_rejection<law::sequential>");
+    static_assert(
+        !same_law || verify::takes_law<Verifier, typename Drafter::law>,
+        "multidraft: nodes of these trees share their list of children (law::shared_lists), and this verifier "
+        "is biased then: draw the children of each node afresh, or take verify::ranked_block or a verifier "
+        "that decides node by node (verify/traits.hpp)");
     static_assert(
         detail::shape_is_allowed<Drafter, Verifier>() || !verify::is_lossless<Verifier>,
         "multidraft: the shape of this drafter's trees depends on what was drawn, and this verifier weighs "
         "whole trees: use one that decides node by node, such as verify::recursive_rejection or verify::naive, or a "
         "drafter whose shape looks at less (verify/traits.hpp)");
+    static constexpr bool with_features = observes_features<Drafter>;
+    static_assert(!with_features || exposes_features<Target>,
+                  "multidraft: this drafter reads the target's features and this model does not expose them "
+                  "(feature_size, features: decode/features.hpp)");
 
 public:
     static constexpr bool lossless = verify::is_lossless<Verifier>;
 
     /// The target belongs to the caller and must outlive the loop. Throws `invalid_input` for a drafter of another
-    /// vocabulary.
+    /// vocabulary or of features of another size.
     explicit speculative(Target& target, Drafter drafter, Verifier verifier = {})
         : target_(target), verifier_(std::move(verifier)), tree_(std::move(drafter)) {
         tree_.check(target.vocabulary());
+        if constexpr (with_features)
+            if (tree_.feature_size() != target.feature_size())
+                refuse("drafter.feature_size", tree_.feature_size(),
+                       "the target's features have " + std::to_string(target.feature_size()) + " numbers a token");
     }
 
 private:
@@ -85,6 +104,8 @@ private:
     void read_prompt(std::span<token_id const> text, generation_options const&) {
         auto const context = text.first(text.size() - 1);
         catch_up(target_, context, positions_, {});
+        if constexpr (with_features)
+            if (!context.empty()) tree_.observe(target_.features(), positions_);
         tree_.read(context);
     }
 
@@ -111,8 +132,10 @@ private:
         {
             detail::stopwatch const time(m.time.cache);
             // Both caches keep the text up to its last token but one.
-            target_.keep(context, accepted_.nodes().first(emitted));
-            tree_.keep(context, accepted_.nodes().first(emitted));
+            auto const kept = accepted_.nodes().first(emitted);
+            target_.keep(context, kept);
+            tree_.keep(context, kept);
+            if constexpr (with_features) hand_over_features(context, kept);
         }
         if constexpr (learns_from_steps<Drafter>)
             tree_.learn(step_outcome{tree_.tree().tree,
@@ -162,6 +185,16 @@ private:
                           of_target, of_draft});
     }
 
+    /// Hands the features of the kept nodes to the drafter.
+    void hand_over_features(std::int32_t context, std::span<node_id const> kept) {
+        auto const width = static_cast<std::size_t>(target_.feature_size());
+        features_.resize(kept.size() * width);
+        positions_.resize(kept.size());
+        std::iota(positions_.begin(), positions_.end(), context);
+        copy_features<float>(target_.features(), target_.feature_size(), kept, features_);
+        tree_.observe(features_, positions_);
+    }
+
     Target& target_;
     [[no_unique_address]] Verifier verifier_;
     Drafter tree_;
@@ -170,6 +203,7 @@ private:
     std::vector<node_id> path_;
     verify::scratch_memory scratch_;
     std::vector<std::int32_t> positions_;
+    std::vector<float> features_;
     accepted_text accepted_;
 };
 

@@ -12,6 +12,7 @@
 #include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/features.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/sampler.hpp"
@@ -37,9 +38,14 @@ public:
     void check(std::int32_t vocabulary) const { draft_.check(vocabulary); }
     void reset() { draft_.reset(); }
     void read(std::span<token_id const> context) { draft_.read(context); }
+    void observe(std::span<float const> features,
+                 std::span<std::int32_t const> positions) requires observes_features<Draft> {
+        draft_.observe(features, positions);
+    }
+    [[nodiscard]] std::int32_t feature_size() const requires observes_features<Draft> { return draft_.feature_size(); }
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
-        return std::min(shape_.max_depth(), draft_.depth_limit(length));
+        return std::min(shape_.max_depth(), room(length));
     }
 
     template <group G, draw_source Source>
@@ -66,7 +72,12 @@ protected:
     void use(topology const& shape) {
         if (!(shape_ == shape)) shape_ = shape;
     }
-    [[nodiscard]] Draft& model() const noexcept { return draft_.model(); }  ///< the draft model
+    /// The deepest tree below a text of that many tokens, whatever its shape.
+    [[nodiscard]] std::int32_t room(std::int32_t length) const noexcept { return draft_.depth_limit(length); }
+    /// Tokens of a text that the model has not read.
+    [[nodiscard]] std::int32_t unread(std::span<token_id const> text) const {
+        return static_cast<std::int32_t>(text.size()) - static_cast<std::int32_t>(draft_.model().length());
+    }
 
 private:
     draft_model<Draft> draft_;

@@ -9,7 +9,9 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_n.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
@@ -24,9 +26,22 @@ struct child_shares {
     [[nodiscard]] double of_draw() const noexcept { return draws > 0 ? left / draws : 0; }
 };
 
-/// The shares of n >= 1 independent draws.
+/// The shares of n >= 1 draws, independent or without replacement.
 [[nodiscard]] inline child_shares shares_of(iid const&, std::span<double const> /*likeliest*/, index_t n) noexcept {
     return {0, n, 1};
+}
+[[nodiscard]] inline child_shares shares_of(sequential const&, std::span<double const> /*likeliest*/,
+                                            index_t n) noexcept {
+    return {0, n, 1};
+}
+
+/// The shares of the n >= 1 most likely tokens, all certain. O(n).
+[[nodiscard]] inline child_shares shares_of(top_n const&, std::span<double const> likeliest, index_t n) noexcept {
+    child_shares shares{};
+    for (; shares.certain < n && static_cast<std::size_t>(shares.certain) < likeliest.size(); ++shares.certain)
+        shares.left -= likeliest[static_cast<std::size_t>(shares.certain)];
+    shares.left = std::max(shares.left, 0.0);
+    return shares;
 }
 
 /// The shares of n >= 1 children by the certainty rule. `likeliest` are the largest probabilities of the draft's row,
@@ -49,6 +64,13 @@ struct child_rates {
     double certain = 1;  ///< how often a certain child is accepted, over its probability under the draft, >= 0
     double draw = 0.6;   ///< how often a single draw from the whole row is accepted, in [0, 1]
     double other = 0.4;  ///< the same of a draw beside certain children, of the times that none of them is accepted
+
+    /// The rates where a single draw from the row is expected to be accepted with this chance: all in proportion.
+    [[nodiscard]] child_rates scaled_to(double chance) const noexcept {
+        chance = std::clamp(chance, 0.0, 1.0);
+        double const ratio = draw > 0 ? chance / draw : 1;
+        return {ratio * certain, chance, std::min(1.0, ratio * other)};
+    }
 };
 
 /// The estimated probabilities that the children of a reached node are accepted. They sum to 1 at most.

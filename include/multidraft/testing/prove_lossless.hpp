@@ -36,10 +36,12 @@ struct tree_case {
     index_t vocabulary;
     shape_rule rule = {};
     bool shared_lists = false;  ///< one list for all nodes of a depth: for verifiers that take `law::shared_lists`
+    bool shared_rows = false;   ///< one row of the draft for all nodes of a depth; each draws for itself
 
-    /// The case in words: 2x2, or 2x2, shared lists.
+    /// The case in words: 2x2, or 2x2, shared lists, or 2x2, shared rows.
     [[nodiscard]] std::string text() const {
-        return print(children) + (rule.name.empty() ? "" : ", " + rule.name) + (shared_lists ? ", shared lists" : "");
+        return print(children) + (rule.name.empty() ? "" : ", " + rule.name) + (shared_lists ? ", shared lists" : "") +
+               (shared_rows ? ", shared rows" : "");
     }
 };
 
@@ -74,13 +76,16 @@ struct tree_case {
             {{2, 1}, 3, {}, true},
             {{2, 2}, 2, {}, true},
             {{3, 1}, 2, {}, true},
-            {{2, 2, 1}, 2, {}, true}};
+            {{2, 2, 1}, 2, {}, true},
+            {{2, 1}, 3, {}, false, true},
+            {{2, 2}, 2, {}, false, true},
+            {{2, 1, 1}, 2, {}, false, true}};
 }
 
 /// One child a node: for verifiers of one path.
 [[nodiscard]] inline std::vector<tree_case> chains_to_prove() {
-    return {{{1}, 1},    {{1}, 2},    {{1}, 3},       {{1}, 5},      {{1, 1}, 2},
-            {{1, 1}, 3}, {{1, 1}, 4}, {{1, 1, 1}, 2}, {{1, 1, 1}, 3}};
+    return {{{1}, 1},    {{1}, 2},    {{1}, 3},       {{1}, 5},       {{1, 1}, 2},
+            {{1, 1}, 3}, {{1, 1}, 4}, {{1, 1, 1}, 2}, {{1, 1, 1}, 3}, {{1, 1, 1}, 2, {}, false, true}};
 }
 
 /// Up to two children per node: for verifiers of pairs.
@@ -99,13 +104,17 @@ struct tree_case {
             {{2, 1, 1}, 2},
             {{1, 2, 1}, 3},
             {{2, 1}, 3, {}, true},
-            {{2, 2}, 3, {}, true}};
+            {{2, 2}, 3, {}, true},
+            {{2, 1}, 3, {}, false, true},
+            {{2, 2}, 2, {}, false, true}};
 }
 
 /// Paths that branch at the root.
 [[nodiscard]] inline std::vector<tree_case> forks_to_prove() {
-    return {{{1}, 1},    {{1}, 3},    {{2}, 2},    {{2}, 4},    {{3}, 2},       {{3}, 3},       {{4}, 3},      {{6}, 2},
-            {{1, 1}, 3}, {{2, 1}, 2}, {{2, 1}, 3}, {{3, 1}, 2}, {{1, 1, 1}, 3}, {{2, 1, 1}, 2}, {{3, 1, 1}, 2}};
+    return {{{1}, 1},       {{1}, 3},       {{2}, 2},       {{2}, 4},
+            {{3}, 2},       {{3}, 3},       {{4}, 3},       {{6}, 2},
+            {{1, 1}, 3},    {{2, 1}, 2},    {{2, 1}, 3},    {{3, 1}, 2},
+            {{1, 1, 1}, 3}, {{2, 1, 1}, 2}, {{3, 1, 1}, 2}, {{2, 1, 1}, 2, {}, false, true}};
 }
 
 /// The cases that `prove_lossless` runs.
@@ -286,7 +295,8 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
 /// output law is compared with the target's, and the mean accepted at a node with alpha* of its draws, which a lossless
 /// verifier cannot exceed. An exception is a failure too. For a verifier that accepts certain trees only there are
 /// `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`. Trees with a `shape_rule` prove that shapes may depend on
-/// draws. Trees with shared lists prove `verify::lists_may_be_shared`; other verifiers skip them.
+/// draws. Trees with shared lists prove `verify::lists_may_be_shared`; other verifiers skip them. Trees with shared
+/// rows are those of block drafters: every verifier of a law is lossless for them.
 ///
 /// The library's samplers do not draw tokens of negligible weight; `engine_samplers.hpp` has samplers that do. A
 /// verifier for launches, which cannot throw and whose trees have slots for children that could not be drawn, should
@@ -307,6 +317,7 @@ template <group Group = host_group, sampler Sampler, verify::verifier Verifier>
                 auto models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()),
                                             static_cast<std::uint64_t>(seed) + 40);
                 poison_unreachable(models.target);
+                if (t.shared_rows) share_rows_of_depths(models.draft);
                 proof::place_of_case where{0, tolerance_of_doubles, t.children, t.vocabulary, k, seed, false, t.text()};
                 if (options.doubles) detail::prove_case<Group>(sampler, verifier, t, models, where, most(), result);
                 where.in_floats = true;

@@ -69,6 +69,18 @@ private:
 };
 using small_model = basic_small_model<double>;
 
+/// Gives all texts of one length the row of the first of them: the rows of a block drafter, by depth.
+template <class Real>
+void share_rows_of_depths(basic_small_model<Real>& model) {
+    std::size_t first = 0;
+    std::size_t texts = 1;
+    while (first < model.contexts()) {
+        for (std::size_t c = first + 1; c < first + texts; ++c) model[c] = model[first];
+        first += texts;
+        texts *= static_cast<std::size_t>(model.vocabulary());
+    }
+}
+
 /// A target and a draft model.
 template <class Real>
 struct basic_model_pair {

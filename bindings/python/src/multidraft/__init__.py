@@ -24,12 +24,13 @@ from ._errors import InvalidInput
 from .batch import PADDING, SUPPORT_ENDED, Children, DraftedTree, Verdict, compact, distributions, draft, verify
 from .controller import Controller
 from .methods import Law, Method, law, laws, method, methods
-from .speculate import Generation, draft_tree, speculate
+from .speculate import BlockDraft, Generation, draft_tree, speculate
 from .tree import Tree
 
 __version__ = ".".join(str(_version() // 100**k % 100) for k in (2, 1, 0))
 
 __all__ = [
+    "BlockDraft",
     "Children",
     "Controller",
     "DraftedTree",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,20 @@ from .methods import Method, check_shape, laws, method as method_of
 from .tree import Tree, as_tree
 
 Model = Callable[[list], Any]  #: from a list of token lists to an array (len, vocabulary) of logits
+
+
+class BlockDraft(Protocol):
+    """A draft that gives the rows of all depths in one call (Medusa, DFlash, DSpark).
+
+    Two methods are optional. ``observe(features, positions)``: gets the target's features (len, width) of the tokens at these
+    positions of the text: of the prompt, then after each step of the tokens that were kept, and of no others. The target then
+    returns (logits, features), a row of both for each token list. ``parent_term(depth, tokens)``: (len, vocabulary), added to
+    the row of this depth where nodes have these tokens.
+    """
+
+    def rows(self, text: list[int], depth: int) -> Any:
+        """(depth, vocabulary) logits: row d is of the token d + 1 places after the last one of the text."""
+        ...
 
 
 @dataclass
@@ -41,7 +55,37 @@ class Generation:
 
 
 def _call(model, name, contexts, vocabulary):
-    logits = model(contexts)
+    return _checked(model(contexts), name, contexts, vocabulary)
+
+
+def _target(target, contexts, vocabulary, observes):
+    """(logits, features), None without a draft that observes them."""
+    if not observes:
+        return _call(target, "target", contexts, vocabulary), None
+    answer = target(contexts)
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        refuse("target(..)", type(answer).__name__, "the draft observes features: the target returns (logits, features)")
+    features = _as_numpy(answer[1]) if hasattr(answer[1], "shape") else np.asarray(answer[1], np.float32)
+    if features.ndim != 2 or len(features) != len(contexts):
+        refuse("target(..)[1].shape", tuple(features.shape), f"features are ({len(contexts)}, width), a row for each token list")
+    return _checked(answer[0], "target", contexts, vocabulary), features
+
+
+def _level(draft, text, paths, level, depth, last, block, vocabulary):
+    """The logits of a level, and the rows of a block draft, which is called for the first."""
+    contexts = [paths[v] for v in level]
+    if not hasattr(draft, "rows"):
+        return _call(draft, "draft", contexts, vocabulary), None
+    if block is None:
+        block = np.asarray(_as_numpy(_checked(draft.rows(text, last), "draft.rows", range(last), None)), np.float32)
+    here = np.repeat(block[depth: depth + 1], len(level), 0)
+    if hasattr(draft, "parent_term"):
+        term = _checked(draft.parent_term(depth, [path[-1] for path in contexts]), "draft.parent_term", contexts, here.shape[1])
+        here = here + np.asarray(_as_numpy(term), np.float32)
+    return here, block
+
+
+def _checked(logits, name, contexts, vocabulary):
     shape = getattr(logits, "shape", None)
     if shape is None:
         logits = np.asarray(logits, np.float32)
@@ -56,12 +100,13 @@ def _call(model, name, contexts, vocabulary):
     return logits
 
 
-def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draft: Model, *, temperature: float = 1.0,
+def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draft: Model | BlockDraft, *, temperature: float = 1.0,
                top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, seed: int = 0, request: int = 0,
                threads: int = 1) -> tuple[DraftedTree, np.ndarray | None]:
     """Draws a tree below the last token of `text`, calling `draft` once per level.
 
-    draft: a function from a list of token lists to an array (len, vocabulary) of logits. Returns (`DraftedTree`, logits),
+    draft: a function from a list of token lists to an array (len, vocabulary) of logits; or a `BlockDraft`, which is called once.
+    Returns (`DraftedTree`, logits),
     where row i of the logits is that of node i, bfloat16 as its bits in uint16; rows of nodes that the model did not read
     are zero.
     If the tree is the root alone the model is not called, and the logits are None.
@@ -82,7 +127,7 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
     tokens[0] = text[-1]
     certain = np.zeros(nodes, np.int32)
     paths = {0: text}
-    logits = None
+    logits = block = None
     params = sampling(*params, 1)
     threads = thread_count(threads)
     seeds = np.array([integer("seed", seed, 0, 2**64 - 1)], np.uint64)
@@ -93,8 +138,8 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
         level = [v for v in np.flatnonzero(tree.depths == depth).tolist() if v in paths and len(tree.children(v))]
         if not level:
             break
-        here = _call(draft, "draft", [paths[v] for v in level], None if logits is None else logits.shape[1])
-        calls += 1
+        calls += block is None
+        here, block = _level(draft, text, paths, level, depth, tree.depth, block, None if logits is None else logits.shape[1])
         array, is_bfloat16 = rows(here)
         if logits is None:
             kind = np.uint16 if is_bfloat16 else _numpy_type(array)
@@ -134,14 +179,15 @@ def _numpy_type(array):
     return {"bfloat16": np.uint16, "float16": np.float16}.get(name, np.float32)
 
 
-def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Model, text: Sequence[int], tokens: int = 128, *,
+def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Model | BlockDraft, text: Sequence[int], tokens: int = 128, *,
               temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
               draft_sampling: Sequence[Any] | None = None, seed: int = 0, request: int = 0, stop: Sequence[int] = (),
               threads: int = 1, callback: Callable[[list], Any] | None = None) -> Generation:
     """Continues `text` by `tokens` tokens. With a lossless method the text has the target's law for any draft.
 
     method: a name of `methods()`. tree: a `Tree`, or the text of its shape, such as "4x2x2x1".
-    target, draft: functions from a list of token lists to an array (len, vocabulary) of logits, one row after each list.
+    target, draft: functions from a list of token lists to an array (len, vocabulary) of logits, one row after each list. A draft
+        may be a `BlockDraft`, an object with `rows` and, where it reads the target's features, `observe`.
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft, by default the target's.
     stop: tokens that end the text and are emitted. callback: called with the tokens of each step.
     request: distinguishes texts with equal seeds. Equal arguments give equal texts if the logits are equal. Returns a
@@ -157,12 +203,16 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
     stop = set(integers("stop", stop).tolist())
     of_draft = (temperature, top_k, top_p, min_p) if draft_sampling is None else four("draft_sampling", draft_sampling)
     result = Generation([])
+    observes = hasattr(draft, "observe")
+    if observes and len(text) > 1 and wanted > 0:
+        _, features = _target(target, [text[: k + 1] for k in range(len(text) - 1)], None, True)
+        draft.observe(features, np.arange(len(text) - 1))
     while len(result.tokens) < wanted and not (result.tokens and result.tokens[-1] in stop):
         shape = tree.up_to(wanted - len(result.tokens) - 1)
         drafted, logits, paths, calls = _grow(chosen, shape, text, draft, of_draft, seed, request, threads)
         result.draft_calls += calls
         present = sorted(paths)
-        scored = _call(target, "target", [paths[v] for v in present], None if logits is None else logits.shape[1])
+        scored, features = _target(target, [paths[v] for v in present], None if logits is None else logits.shape[1], observes)
         result.target_calls += 1
         target_rows = np.zeros(len(shape), np.int64)
         target_rows[present] = np.arange(len(present))
@@ -185,6 +235,9 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
         result.accepted += verdict.accepted
         result.steps.append(len(emitted))
         result.tokens += emitted
+        if observes:
+            kept = target_rows[[0, *np.asarray(verdict.path).tolist()]][: len(emitted)]
+            draft.observe(features[kept], len(text) - 1 + np.arange(len(emitted)))
         text = text + emitted
         if callback is not None:
             callback(emitted)

@@ -54,6 +54,11 @@ void refuse_bad_extents(Rows const& rows, char const* name) {
         refuse_bad_extents(rows.rows, member_name(name, ".rows").c_str());
     }
     if constexpr (has_states<Rows>) refuse_null(rows.states, member_name(name, ".states").c_str());
+    if constexpr (has_token_term<Rows>) {
+        refuse_null(rows.tokens, member_name(name, ".tokens").c_str());
+        refuse_null(rows.term.of_token, member_name(name, ".term.of_token").c_str());
+        refuse_null(rows.term.of_entry, member_name(name, ".term.of_entry").c_str());
+    }
     if constexpr (has_adjustments<Rows>) {
         token_masks const& allowed = rows.adjustments.allowed;
         if (!allowed.empty() && allowed.tokens() < rows.vocabulary)
@@ -139,9 +144,11 @@ void refuse_bad_level(level_batch const& level, Rows const& rows, request_batch 
     refuse_null(level.requests, "level.requests");
     refuse_null(level.nodes, "level.nodes");
     refuse_null(out.tokens, "out.tokens");
-    if constexpr (has_adjustments<Rows>)
+    if constexpr (changed_when_read<Rows>)
         if (out.states != nullptr)
-            refuse("out.states", "an array", "rows with masks and biases are not prepared: leave it null");
+            refuse("out.states", "an array",
+                   has_adjustments<Rows> ? "rows with masks and biases are not prepared: leave it null"
+                                         : "rows with a term of a token are not prepared: leave it null");
     refuse_null(requests.seeds, "requests.seeds");
     refuse_null(requests.positions, "requests.positions");
     if (out.first != nullptr) refuse_null(level.wanted, "level.wanted");

@@ -1,0 +1,79 @@
+// The concept `block_model`: a draft that gives the rows of all depths in one call.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/decode/language_model.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+template <class M>
+concept gives_dense_rows = requires(M& model, std::span<token_id const> text, std::span<logit_of<M>> logits) {
+    model.rows(text, logits);
+};
+
+}  // namespace detail
+
+/// A block model whose rows have a few candidates only: `candidates()` of each, and minus infinity elsewhere.
+///
+/// `rows(text, tokens, logits)` writes a row's tokens, rising, and their logits; row after row. A term of the parent is
+/// added to these logits alone: `add_parent_term(depth, token, tokens, logits)`.
+template <class M>
+concept gives_candidates = requires(M& model, M const& fixed, std::span<token_id const> text,
+                                    std::span<token_id> tokens, std::span<logit_of<M>> logits) {
+    { fixed.candidates() } -> std::convertible_to<std::int32_t>;
+    model.rows(text, tokens, logits);
+};
+
+/// A draft that gives the rows of all depths in one call: Medusa's heads ([Medusa]), block drafters ([DFlash],
+/// [DSpark]). For `block_drafter`.
+///
+/// - `vocabulary()`: V, the target's. `context_limit()`: the largest number of positions.
+/// - `block_size()`: how many rows a call gives at most.
+/// - `reset()`: a new text begins.
+/// - `rows(text, logits)`: writes `logits.size() / V` rows of V logits, from one to `block_size()`. Row d is of the
+///   token d + 1 places after the last one of `text`. A model with a cache of the text reads what it has not read.
+///
+/// Row d depends on the text alone, or on the token before it too: `has_parent_term`. Optional members:
+/// `gives_candidates`, `observes_features`, `estimates_acceptance`, `estimates_acceptance_after`.
+template <class M>
+concept block_model = (detail::gives_dense_rows<M> || gives_candidates<M>)&&requires(M& model, M const& fixed) {
+    { fixed.vocabulary() } -> std::convertible_to<std::int32_t>;
+    { fixed.context_limit() } -> std::convertible_to<std::int32_t>;
+    { fixed.block_size() } -> std::convertible_to<std::int32_t>;
+    model.reset();
+};
+
+/// A block model whose rows have a term of the token before: `add_parent_term(depth, token, row)` adds it to a copy of
+/// row `depth` ([DSpark]'s Markov head: `low_rank_term`). The node of that depth has this token.
+template <class M>
+concept has_parent_term = requires(M& model, std::int32_t depth, token_id token, std::span<logit_of<M>> row) {
+    model.add_parent_term(depth, token, row);
+}
+|| requires(M& model, std::int32_t depth, token_id token, std::span<token_id const> tokens,
+            std::span<logit_of<M>> logits) {
+    model.add_parent_term(depth, token, tokens, logits);
+};
+
+/// A block model with a head of confidence: `confidence(depth)` is its estimate that a token drawn from row `depth` is
+/// accepted when the node above was. It depends on the text alone, so shapes by it depend on nothing that is drawn.
+template <class M>
+concept estimates_acceptance = requires(M const& model, std::int32_t depth) {
+    { model.confidence(depth) } -> std::convertible_to<double>;
+};
+
+/// The same where the estimate reads the token before, the node's own: `confidence(depth, token)` ([DSpark]). It
+/// decides about the node's children, so their number depends on the node's own context. It may never read the
+/// children.
+template <class M>
+concept estimates_acceptance_after = requires(M const& model, std::int32_t depth, token_id token) {
+    { model.confidence(depth, token) } -> std::convertible_to<double>;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,160 @@
+// What the trees of a block drafter look like: fixed, chosen from all rows before the first draw, or node by node.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/decode/block_model.hpp"
+#include "multidraft/decode/block_rows.hpp"
+#include "multidraft/draft/child_shares.hpp"
+#include "multidraft/draft/shape_of_rows.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+// A shape is a class with `depends_on`, `depth()`, `start(..)` for a step whose rows were called, and either `shape()`,
+// all of the tree, or for trees that depend on what is drawn `children(..)` of one node after the other and
+// `drawn(..)`.
+
+/// Every tree has this shape.
+class fixed_shape {
+public:
+    static constexpr shape_depends_on depends_on = shape_depends_on::nothing;
+
+    fixed_shape(topology shape) : shape_(std::move(shape)) {}  // NOLINT(google-explicit-constructor)
+
+    [[nodiscard]] std::int32_t depth() const noexcept { return shape_.max_depth(); }
+    template <class... Args>
+    void start(Args const&...) const noexcept {}
+    [[nodiscard]] topology const& shape() const noexcept { return shape_; }
+
+private:
+    topology shape_;
+};
+
+/// The tree of the most expected accepted tokens by all rows of the step (`draft::shape_of_rows`). Nothing is drawn
+/// before, so it depends on nothing that is. With a term of the parent the row of a depth is taken after the likeliest
+/// token of the depth above. At temperature 0 all children are certain, and the tree is that of [DDTree].
+///
+/// A model that `estimates_acceptance` ends its trees where it expects little; without that, `rates` hold everywhere.
+class best_first_shape {
+public:
+    static constexpr shape_depends_on depends_on = shape_depends_on::nothing;
+
+    /// Throws `invalid_input` for a budget out of its range.
+    explicit best_first_shape(draft::shape_budget const& budget, draft::child_rates const& rates = {})
+        : budget_(budget), rates_(rates) {
+        budget_.validate();
+    }
+
+    [[nodiscard]] std::int32_t depth() const noexcept { return std::numeric_limits<std::int32_t>::max(); }
+
+    template <class Model, class Sampler>
+    void start(host_group const& g, Model& model, block_rows<Model>& rows, std::int32_t depth, token_id root,
+               sampling_params const& w, Sampler const& sampler) {
+        static_assert(estimates_acceptance<Model> || !estimates_acceptance_after<Model>,
+                      "multidraft: this model's confidence reads a token of the tree, and this shape is chosen before "
+                      "any is drawn: take reach_shape, whose trees depend on a node's own context");
+        likeliest_.resize(static_cast<std::size_t>(depth));
+        outlook_.clear();
+        token_id before = root;
+        for (std::int32_t d = 0; d < depth; ++d) {
+            auto& probabilities = likeliest_[static_cast<std::size_t>(d)];
+            tokens_.assign(static_cast<std::size_t>(budget_.children), none);
+            rows.likeliest(g, rows.row_at(g, model, d, before, w), w, tokens_, probabilities);
+            before = tokens_[0];
+            outlook_.push_back({probabilities, rates_});
+            if constexpr (estimates_acceptance<Model>) outlook_.back().rates = rates_.scaled_to(model.confidence(d));
+        }
+        shape_ = w.greedy() ? draft::shape_of_rows(draft::top_n{}, outlook_, budget_)
+                            : draft::shape_of_rows(sampler, outlook_, budget_);
+    }
+    [[nodiscard]] topology const& shape() const noexcept { return shape_; }
+
+private:
+    draft::shape_budget budget_;
+    draft::child_rates rates_;
+    std::vector<token_id> tokens_;
+    std::vector<std::vector<double>> likeliest_;
+    std::vector<draft::depth_outlook> outlook_;
+    topology shape_;
+};
+
+/// The number of children that pays at each node by itself: its reach, the chance that it is accepted, times the chance
+/// that a child is, less `least` for each (`draft::best_children`). Reach and rows belong to the path, so the number
+/// depends on the node's own context. No level has more than 1 / `least` nodes with children, whatever is drawn.
+///
+/// A model that `estimates_acceptance`, of a depth or after a token, ends its branches where it expects little.
+class reach_shape {
+public:
+    static constexpr shape_depends_on depends_on = shape_depends_on::own_context;
+
+    /// `least`: what a child adds to the accepted tokens at least, in (0, 1]; `children`: of a node at most, >= 1; as
+    /// many `levels` at most, >= 0. Throws `invalid_input` for others.
+    reach_shape(double least, index_t children, std::int32_t levels, draft::child_rates const& rates = {})
+        : least_(least), children_(children), levels_(levels), rates_(rates) {
+        if (!(least > 0 && least <= 1)) refuse("least", least, "what a child adds lies in (0, 1]");
+        if (children < 1) refuse("children", children, "a node has one child or more");
+        if (levels < 0) refuse("levels", levels, "a tree has 0 levels below the root or more");
+    }
+
+    [[nodiscard]] std::int32_t depth() const noexcept { return levels_; }
+
+    template <class... Args>
+    void start(Args const&...) {
+        reach_.assign(1, 1.0);
+    }
+
+    /// How many children a node gets whose row was made.
+    template <class Model, class Sampler>
+    [[nodiscard]] index_t children(host_group const& g, Model const& model, block_rows<Model> const& rows, index_t row,
+                                   node_id node, token_id token, sampling_params const& w, Sampler const& sampler) {
+        tokens_.assign(static_cast<std::size_t>(children_), none);
+        rows.likeliest(g, row, w, tokens_, likeliest_);
+        draft::child_rates rates = rates_;
+        if constexpr (estimates_acceptance_after<Model>)
+            rates = rates_.scaled_to(model.confidence(rows[row].depth, token));
+        else if constexpr (estimates_acceptance<Model>)
+            rates = rates_.scaled_to(model.confidence(rows[row].depth));
+        double const reach = reach_[static_cast<std::size_t>(node)] / least_;
+        auto const chosen = [&](auto const& by) {
+            index_t const n = draft::best_children(by, likeliest_, rates, reach, children_);
+            if (n > 0) chances_ = draft::chances_of(by, likeliest_, n, rates);
+            return n;
+        };
+        return w.greedy() ? chosen(draft::top_n{}) : chosen(sampler);
+    }
+    /// The children that were drawn then.
+    void drawn(node_id node, node_range drawn) {
+        for (index_t k = 0; k < drawn.count; ++k) {
+            bool const certain = k < chances_.shares.certain;
+            double const chance =
+                certain ? chances_.factor * likeliest_[static_cast<std::size_t>(k)] : chances_.of_draw();
+            reach_.push_back(reach_[static_cast<std::size_t>(node)] * chance);
+        }
+    }
+
+private:
+    double least_;
+    index_t children_;
+    std::int32_t levels_;
+    draft::child_rates rates_;
+    std::vector<double> reach_;  ///< of each node
+    std::vector<token_id> tokens_;
+    std::vector<double> likeliest_;
+    draft::child_chances chances_;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,169 @@
+// Shapes chosen from all rows of a step: best first, within their budget, and DDTree's where all children are certain.
+#include "multidraft/draft/shape_of_rows.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "multidraft/base/error.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/testing/test_numbers.hpp"
+#include "multidraft/tree/shapes.hpp"
+
+namespace multidraft {
+namespace {
+
+using draft::child_rates;
+using draft::depth_outlook;
+using draft::shape_budget;
+using draft::shape_of_rows;
+
+std::vector<std::vector<double>> falling_rows(std::size_t depths, std::size_t n, std::uint64_t seed) {
+    testing::test_numbers next(seed);
+    std::vector<std::vector<double>> rows(depths, std::vector<double>(n));
+    for (auto& row : rows) {
+        double left = 1;
+        for (double& x : row) {
+            x = left * (0.2 + 0.6 * next());
+            left -= x;
+        }
+        std::sort(row.rbegin(), row.rend());
+    }
+    return rows;
+}
+
+std::vector<depth_outlook> outlook_of(std::vector<std::vector<double>> const& rows, child_rates const& rates = {}) {
+    std::vector<depth_outlook> out;
+    for (auto const& row : rows) out.push_back({row, rates});
+    return out;
+}
+
+/// The expected accepted tokens of a shape, from the root down.
+template <class Sampler>
+double value_of(topology const& shape, Sampler const& sampler, std::vector<depth_outlook> const& rows) {
+    std::function<double(node_id)> const below = [&](node_id v) -> double {
+        index_t const n = shape.child_count(v);
+        if (n == 0) return 0;
+        auto const& row = rows[static_cast<std::size_t>(shape.depth(v))];
+        auto const chances = chances_of(sampler, row.likeliest, n, row.rates);
+        double sum = 0;
+        for (index_t k = 0; k < n; ++k)
+            sum += (k < chances.shares.certain ? chances.factor * row.likeliest[static_cast<std::size_t>(k)]
+                                               : chances.of_draw()) *
+                   (1 + below(shape.first_child(v) + k));
+        return sum;
+    };
+    return below(0);
+}
+
+/// The prefixes of the largest products of probabilities, as DDTree's heap takes them: their paths of ranks.
+topology best_products(std::vector<std::vector<double>> const& rows, std::size_t nodes, std::size_t children) {
+    struct path {
+        double product;
+        std::vector<std::int32_t> ranks;
+        bool operator<(path const& other) const { return product < other.product; }
+    };
+    std::priority_queue<path> heap;
+    heap.push({rows[0][0], {0}});
+    std::vector<std::vector<std::int32_t>> taken;
+    while (taken.size() < nodes && !heap.empty()) {
+        path const best = heap.top();
+        heap.pop();
+        taken.push_back(best.ranks);
+        std::size_t const d = best.ranks.size() - 1;
+        auto const rank = static_cast<std::size_t>(best.ranks.back());
+        if (rank + 1 < children) {
+            path sibling = best;
+            sibling.product *= rows[d][rank + 1] / rows[d][rank];
+            ++sibling.ranks.back();
+            heap.push(sibling);
+        }
+        if (d + 1 < rows.size()) {
+            path child = best;
+            child.product *= rows[d + 1][0];
+            child.ranks.push_back(0);
+            heap.push(child);
+        }
+    }
+    return from_choices(taken);
+}
+
+TEST(shape_of_rows, with_certain_children_is_the_tree_of_the_largest_products) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed)
+        for (node_id const nodes : {0, 1, 7, 30, 64}) {
+            auto const rows = falling_rows(4, 5, seed);
+            auto const found = shape_of_rows(draft::top_n{}, outlook_of(rows), {.nodes = nodes, .children = 5});
+            topology const expected = nodes == 0 ? topology() : best_products(rows, static_cast<std::size_t>(nodes), 5);
+            EXPECT_EQ(found, expected) << "seed " << seed << ", " << nodes << " nodes";
+        }
+}
+
+TEST(shape_of_rows, keeps_its_budget) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        auto const rows = falling_rows(5, 3, seed);
+        for (shape_budget const& budget :
+             {shape_budget{.nodes = 12, .children = 3}, {.nodes = 40, .children = 2}, {.nodes = 40, .least = 0.1}}) {
+            auto const shape = shape_of_rows(draft::stratified{}, outlook_of(rows), budget);
+            EXPECT_LE(shape.size(), budget.nodes + 1);
+            EXPECT_LE(shape.max_depth(), 5);
+            for (node_id v = 0; v < shape.size(); ++v) EXPECT_LE(shape.child_count(v), std::min(budget.children, 4));
+        }
+        auto const dear = shape_of_rows(draft::stratified{}, outlook_of(rows), {.nodes = 40, .least = 1});
+        EXPECT_EQ(dear.size(), 1);
+    }
+}
+
+/// Of all shapes of as many nodes with up to two children and three levels, none is much better: greedy choices lose a
+/// little where a second child makes the first one certain.
+TEST(shape_of_rows, is_near_the_best) {
+    double worst = 1;
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        auto const rows = falling_rows(3, 4, seed);
+        auto const outlook = outlook_of(rows);
+        draft::stratified const sampler;
+        auto const found = shape_of_rows(sampler, outlook, {.nodes = 5, .children = 3});
+        double best = 0;
+        // Shapes of five nodes: the parents of nodes 2 to 5, in level order.
+        for (node_id b = 0; b <= 1; ++b)
+            for (node_id c = b; c <= 2; ++c)
+                for (node_id d = c; d <= 3; ++d)
+                    for (node_id e = d; e <= 4; ++e) {
+                        std::vector<node_id> const parents{none, 0, b, c, d, e};
+                        auto const shape = topology::from_parents(parents);
+                        if (shape.max_depth() > 3) continue;
+                        bool fits = true;
+                        for (node_id v = 0; v < shape.size(); ++v) fits = fits && shape.child_count(v) <= 3;
+                        if (fits) best = std::max(best, value_of(shape, sampler, outlook));
+                    }
+        worst = std::min(worst, value_of(found, sampler, outlook) / best);
+    }
+    EXPECT_GT(worst, 0.94);
+    EXPECT_LE(worst, 1 + 1e-12);
+}
+
+/// Low confidence in a depth ends the tree there.
+TEST(shape_of_rows, ends_where_little_is_expected) {
+    auto const rows = falling_rows(6, 4, 3);
+    auto outlook = outlook_of(rows);
+    shape_budget const budget{.nodes = 40, .children = 2, .least = 0.02};
+    auto const deep = shape_of_rows(draft::iid{}, outlook, budget);
+    EXPECT_GT(deep.max_depth(), 3);
+    outlook[2].rates = child_rates{}.scaled_to(0.01);
+    EXPECT_EQ(shape_of_rows(draft::iid{}, outlook, budget).max_depth(), 2);
+}
+
+TEST(shape_of_rows, refuses_budgets_out_of_their_range) {
+    std::vector<double> const row{0.5, 0.5};
+    std::vector<depth_outlook> const rows{{row, {}}};
+    for (shape_budget const& budget : {shape_budget{.nodes = -1}, {.children = 0}, {.least = -0.5}, {.least = NAN}})
+        EXPECT_THROW(shape_of_rows(draft::iid{}, rows, budget), invalid_input);
+}
+
+}  // namespace
+}  // namespace multidraft
