@@ -76,7 +76,7 @@ public:
 private:
     static constexpr std::size_t stack_size = std::size_t{1} << (FIBRE_ASAN ? 19 : 17);
 
-    struct lane {
+    struct thread_state {
         std::unique_ptr<std::byte[]> stack;
         fibre at;  ///< where it waits
         unsigned turn = 0;
@@ -96,7 +96,7 @@ private:
     warp_state const& meet(T value, int kind) {
         static_assert(sizeof(T) <= sizeof(std::uint64_t) && std::is_trivially_copyable_v<T>);
         warp_state& w = warp_[static_cast<std::size_t>(running_ / 32)];
-        lane& self = lanes_[static_cast<std::size_t>(running_)];
+        thread_state& self = lanes_[static_cast<std::size_t>(running_)];
         unsigned const turn = self.turn++ & 1U;
         auto const lane = static_cast<std::size_t>(running_ % 32);
         std::memcpy(&w.slot[turn][lane], &value, sizeof(T));
@@ -154,7 +154,7 @@ private:
         self.leave();
     }
 
-    static void prepare(lane& f) {
+    static void prepare(thread_state& f) {
         f.at.begin(f.stack.get(), stack_size, &simt_emulator::enter);
         f.turn = 0;
         f.done = false;
@@ -167,7 +167,7 @@ private:
     }
 
     void leave() {
-        lane& f = lanes_[static_cast<std::size_t>(running_)];
+        thread_state& f = lanes_[static_cast<std::size_t>(running_)];
         f.at.go_to(main_, f.done);
     }
 
@@ -176,7 +176,7 @@ private:
     order order_;
     int ranks_;
     int threads_;
-    std::vector<lane> lanes_;
+    std::vector<thread_state> lanes_;
     std::vector<barrier> block_;
     std::vector<warp_state> warp_;
     barrier all_;

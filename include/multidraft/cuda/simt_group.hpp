@@ -70,7 +70,7 @@ public:
     static constexpr bool throws = false;
 
     /// The group of these lanes. `shared` is the storage of the caller's rank, one object for all of its threads.
-    MULTIDRAFT_HD simt_group(Lanes lanes, storage& shared) noexcept : on_threads(lanes, shared) {}
+    MULTIDRAFT_HD simt_group(Lanes these, storage& shared) noexcept : on_threads(these, shared) {}
 
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD auto max(index_t n, F const& f) const {

@@ -35,7 +35,7 @@ struct walk {
 
 /// A bit for each of 32 entries: whether it satisfies `is`. Its cheap test, if it has one, comes first.
 template <class Is, class T>
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint32_t satisfied(T const& t, index_t word, index_t n,
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint32_t satisfied(T const& /*t*/, index_t word, index_t n,
                                                                        Is const& function) {
     Is const is = function;
     auto const may_be = [&is](index_t i) MULTIDRAFT_INLINE_LAMBDA {

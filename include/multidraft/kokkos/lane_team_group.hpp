@@ -94,12 +94,12 @@ public:
     template <class Counters>
     [[nodiscard]] MULTIDRAFT_HD index_t histogram_bin_reaching(Counters const& counters, std::uint64_t& wanted) const {
         auto const* const parts = sum_of_parts(counters);
-        auto const size = static_cast<index_t>(counters.size());
-        index_t const part = part_of(size);
+        auto const count = static_cast<index_t>(counters.size());
+        index_t const part = part_of(count);
         index_t p = most_parts - 1;
         for (; p > 0 && parts[p] < wanted; --p) wanted -= parts[p];
         barrier();
-        index_t b = (size - p * part < part ? size : (p + 1) * part) - 1;
+        index_t b = (count - p * part < part ? count : (p + 1) * part) - 1;
         for (; b > p * part && counters[static_cast<std::size_t>(b)] < wanted; --b)
             wanted -= counters[static_cast<std::size_t>(b)];
         return b;
@@ -183,13 +183,13 @@ private:
     [[nodiscard]] MULTIDRAFT_HD std::uint64_t const* sum_of_parts(Counters const& counters) const {
         static_assert(sizeof(std::uint64_t) == sizeof(double) && most_parts <= batch * pitch);
         auto* const parts = reinterpret_cast<std::uint64_t*>(board().strands);
-        auto const size = static_cast<index_t>(counters.size());
-        index_t const part = part_of(size);
-        for (index_t p = rank(); p < most_parts; p += this->size()) {
-            std::uint64_t sum = 0;
-            for (index_t b = p * part; b < (p + 1) * part && b < size; ++b)
-                sum += counters[static_cast<std::size_t>(b)];
-            parts[p] = sum;
+        auto const count = static_cast<index_t>(counters.size());
+        index_t const part = part_of(count);
+        for (index_t p = rank(); p < most_parts; p += size()) {
+            std::uint64_t total = 0;
+            for (index_t b = p * part; b < (p + 1) * part && b < count; ++b)
+                total += counters[static_cast<std::size_t>(b)];
+            parts[p] = total;
         }
         barrier();
         return parts;
@@ -231,8 +231,8 @@ private:
                 c, end, n,
                 [&x, peaks, first, weight](index_t chunk, index_t i) {
                     Real const here = peaks[chunk - first];
-                    Real const base = here == minus_infinity<Real> ? Real(0) : here;
-                    return weight(x(i) - base);
+                    Real const level = here == minus_infinity<Real> ? Real(0) : here;
+                    return weight(x(i) - level);
                 },
                 sums + (c - first));
         }
