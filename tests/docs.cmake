@@ -7,7 +7,7 @@
 # Members required by a concept, which describes them.
 set(of_concepts
     # distribution, row_source, has_runs and the other optional members (group/optional_members.hpp)
-    size rows weight may_have_mass may_have_all_mass order order_limit in_chunk on_run may_be_nonzero is_dense elsewhere
+    size rows weight may_have_mass may_have_all_mass order order_limit in_chunk on_run is_empty_run may_be_nonzero is_dense elsewhere
     is_elsewhere with_sums prefetch scratch_bytes
     # group
     sum max argmax top_k sum_chunks softmax inverse_cdf update_chunk histogram histogram_pairs leader barrier counters

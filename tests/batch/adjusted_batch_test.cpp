@@ -1,4 +1,5 @@
 // Batches with grammar masks and logit bias: the tokens of rows that were changed beforehand; errors.
+#include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 
 #include <gtest/gtest.h>
@@ -209,6 +210,22 @@ TEST(adjusted_batch, is_not_prepared) {
     } catch (invalid_input const& e) {
         EXPECT_EQ(e.argument(), "out.states");
     }
+}
+
+TEST(rows_of_a_batch, take_their_fields_by_name) {
+    std::vector<float> const numbers(20, 0.1F);
+    std::vector<std::int64_t> const row_of{1, 0};
+    logit_batch<float> const logits({.data = numbers.data(), .vocabulary = 10, .row_of = row_of.data()},
+                                    {.default_sampling = {.temperature = 0.5F}});
+    EXPECT_EQ(logits.view(1).size(), 10);
+    EXPECT_EQ(logits.row(0), 1);
+    EXPECT_EQ(logits.sampling_of(3).temperature, 0.5F);
+    EXPECT_EQ(logit_batch<float>({.data = numbers.data(), .vocabulary = 10}).sampling_of(0), sampling_params{});
+    probability_batch<float> const probabilities({.data = numbers.data(), .row_stride = 10, .vocabulary = 10});
+    EXPECT_EQ(probabilities(host_group{}, 1, 0)(9), 0.1F);
+    std::vector<row_state> const states(2);
+    prepared_batch<float> const prepared({.data = numbers.data(), .vocabulary = 10}, states.data());
+    EXPECT_EQ(prepared.states, states.data());
 }
 
 }  // namespace

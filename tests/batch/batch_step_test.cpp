@@ -17,6 +17,8 @@
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/methods/any_batch_step.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/rows/adjusted_view.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/naive.hpp"
@@ -185,6 +187,40 @@ TEST(batch_step, so_are_those_of_verifiers_that_read_no_draft) {
     expect_the_loops_texts<draft::sequential, verify::naive<law::sequential>>();
 }
 
+TEST(batch_step, methods_by_request_are_those_of_each_alone) {
+    using first = methods::nested_ranked_block_stratified;
+    using second = methods::recursive_rejection_sequential;
+    using third = methods::naive_deterministic;
+    using list = method_list<first, second, third>;
+    constexpr std::size_t length = 30;
+    auto requests = some_requests();
+    std::vector<request*> all;
+    for (auto& r : requests) all.push_back(&r);
+    auto const alone = requests;
+    // Requests 0 and 1 have the same method and are one call; 4 has that of 0 and is another.
+    std::vector<std::string> const names{"nested_ranked_block/stratified", "nested_ranked_block/stratified",
+                                         "recursive_rejection/sequential", "naive/deterministic",
+                                         "nested_ranked_block/stratified"};
+    struct named_step : any_batch_step_of<list> {
+        std::vector<std::string> names;
+        std::int32_t add(step_request const& r) {
+            auto const b = static_cast<std::size_t>(requests());
+            return any_batch_step_of<list>::add(r, any_method_of<list>::parse(names[b]));
+        }
+    } step;
+    step.names = names;
+    run(step, host_threads(2), all, length);
+    for (std::size_t b = 0; b < alone.size(); ++b) {
+        std::vector<token_id> const made(
+            requests[b].text.begin() + static_cast<std::ptrdiff_t>(alone[b].text.size()),
+            requests[b].text.begin() + static_cast<std::ptrdiff_t>(alone[b].text.size() + length));
+        auto const expected = b == 2   ? text_of_loop<second::sampler, second::verifier>(alone[b], length)
+                              : b == 3 ? text_of_loop<third::sampler, third::verifier>(alone[b], length)
+                                       : text_of_loop<first::sampler, first::verifier>(alone[b], length);
+        EXPECT_EQ(made, expected) << "request " << b;
+    }
+}
+
 TEST(batch_step, requests_come_and_go) {
     using step_type = batch_step<draft::sequential, verify::recursive_rejection<law::sequential>>;
     auto alone = some_requests();
@@ -245,7 +281,7 @@ TEST(batch_step, rows_may_be_anywhere) {
                 places[at(row)] = size - 1 - row;
                 std::copy_n(of.rows.begin() + row * vocabulary, vocabulary, to.begin() + places[at(row)] * vocabulary);
             }
-            return rows_of_batch<float>(to.data(), vocabulary, vocabulary, places.data());
+            return rows_of_batch<float>{to.data(), vocabulary, vocabulary, places.data()};
         };
         std::vector<std::size_t> const slot{0, 1, 2, 3, 4};
         step.start();
@@ -367,7 +403,9 @@ TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
     EXPECT_NE(refusal([&] { static_cast<void>(step.next_level()); }).find("out of turn"), std::string::npos);
     EXPECT_NE(refusal([&] { step.add({.text = text, .seed = 6}); }).find("add = out of turn"), std::string::npos);
     // A refused call changes nothing, and may be made again.
-    EXPECT_EQ(refusal([&] { step.draw(pool, rows_of_batch<float>(nullptr, 0, vocabulary)); }),
+    EXPECT_EQ(refusal([&] {
+                  step.draw(pool, rows_of_batch<float>{nullptr, 0, vocabulary});
+              }),
               "draft.data = null: this array is read or written");
     step.draw(pool, rows);
 }

@@ -14,7 +14,7 @@
 namespace MULTIDRAFT_NAMESPACE::testing {
 
 template <class Group>
-inline constexpr bool is_grid = cuda::exchanges_in_memory<std::remove_cvref_t<decltype(std::declval<Group>().lanes())>>;
+inline constexpr bool is_grid = Group::lanes_type::exchange != cuda::rank_exchange::shared_memory;
 
 /// Every thread of a group records its results; thread k of all ranks writes at `out + k * capacity`.
 template <class Program, class Group, class T, class Layout>

@@ -5,97 +5,28 @@
 
 #include <cmath>
 #include <cstdint>
-#include <map>
-#include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/control/batch_controller.hpp"
-#include "multidraft/decode/speculative.hpp"
-#include "multidraft/draft/sequential.hpp"
-#include "multidraft/draft/stratified.hpp"
 #include "multidraft/tree/shapes.hpp"
-#include "multidraft/verify/nested_ranked_block.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
 #include "support/batched_table_model.hpp"
+#include "support/many_requests.hpp"
 #include "support/table_model.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 namespace {
 
-using model = testing::batched_table_model<float>;
-using sampler_type = draft::stratified;
-using verifier_type = verify::nested_ranked_block<law::stratified>;
-
-constexpr std::int32_t vocabulary = 20;
-
-testing::conditional target_law() { return testing::random_conditional(vocabulary, 31); }
-testing::conditional draft_law() { return testing::random_conditional(vocabulary, 32, 1); }
-
-struct asked {
-    std::vector<token_id> prompt;
-    generation_options options;
-};
-
-/// Prompts of 1 to 30 tokens, up to 25 tokens wanted, all kinds of parameters.
-std::vector<asked> random_requests(std::size_t count, std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    auto const below = [&](std::uint64_t n) { return static_cast<std::int32_t>(random() % n); };
-    std::vector<asked> result(count);
-    for (std::size_t k = 0; k < count; ++k) {
-        asked& a = result[k];
-        a.prompt.resize(static_cast<std::size_t>(1 + below(30)));
-        for (auto& x : a.prompt) x = below(vocabulary);
-        a.options.max_tokens = below(26);
-        a.options.sampling.temperature = static_cast<float>(below(4)) * 0.4F;
-        a.options.sampling.top_k = below(3) == 0 ? 5 : 0;
-        if (below(4) == 0) a.options.draft_sampling = sampling_params{.top_k = 2};
-        if (below(3) == 0) a.options.stop_tokens = {below(vocabulary)};
-        a.options.seed = 7;
-        a.options.request = static_cast<std::uint32_t>(k);
-    }
-    return result;
-}
-
-/// The loop of one request; where the draft's support ends early, which gives the nodes other numbers, one sequence.
-generation alone(asked const& a, topology const& shape, std::int32_t context_limit = 1 << 20) {
-    auto const& w = a.options.draft_sampling.value_or(a.options.sampling);
-    if (w.top_k == 0 && w.temperature > 0) {
-        testing::table_model<float> target(vocabulary, target_law(), context_limit);
-        testing::table_model<float> draft(vocabulary, draft_law(), context_limit);
-        return make_speculative<sampler_type, verifier_type>(target, draft, shape)(a.prompt, a.options);
-    }
-    model target(vocabulary, target_law(), 1, context_limit);
-    model draft(vocabulary, draft_law(), 1, context_limit);
-    host_threads const threads(1);
-    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(shape));
-    loop.submit(a.prompt, a.options);
-    while (loop.step()) {
-    }
-    return loop.take_finished().at(0).result;
-}
-
-void expect_as_alone(finished_request const& f, asked const& a, topology const& shape) {
-    auto const one = alone(a, shape);
-    EXPECT_EQ(f.error, "");
-    EXPECT_EQ(f.result.tokens, one.tokens) << "request " << f.ticket;
-    EXPECT_EQ(f.result.reason, one.reason) << "request " << f.ticket;
-    EXPECT_EQ(f.result.metrics.accepted, one.metrics.accepted);
-    EXPECT_EQ(f.result.metrics.drafted, one.metrics.drafted);
-    EXPECT_EQ(f.result.metrics.target_calls, one.metrics.target_calls);
-    EXPECT_EQ(f.result.metrics.by_depth.tried, one.metrics.by_depth.tried);
-    EXPECT_EQ(f.result.metrics.by_rank.accepted, one.metrics.by_rank.accepted);
-}
+using namespace testing::many;
 
 TEST(continuous_batching, texts_are_those_of_each_request_alone) {
     auto const requests = random_requests(60, 1);
     for (topology const& shape : {branching({3, 1, 1}), branching({2, 2}), topology()}) {
         for (std::int32_t const sequences : {1, 4, 60}) {
-            model target(vocabulary, target_law(), sequences);
-            model draft(vocabulary, draft_law(), sequences);
+            model target(vocabulary, law_of_target(), sequences);
+            model draft(vocabulary, law_of_draft(), sequences);
             host_threads const threads(2);
             // Prompts are read five tokens at a time.
             auto loop =
@@ -117,8 +48,8 @@ TEST(continuous_batching, texts_are_those_of_each_request_alone) {
 }
 
 TEST(continuous_batching, prompts_are_read_in_pieces_beside_what_is_decoded) {
-    model target(vocabulary, target_law(), 2);
-    model draft(vocabulary, draft_law(), 2);
+    model target(vocabulary, law_of_target(), 2);
+    model draft(vocabulary, law_of_draft(), 2);
     host_threads const threads(1);
     auto loop =
         make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(2)), {8});
@@ -140,51 +71,11 @@ TEST(continuous_batching, prompts_are_read_in_pieces_beside_what_is_decoded) {
     for (auto const& f : loop.take_finished()) expect_as_alone(f, f.ticket == 0 ? first : second, chain(2));
 }
 
-TEST(continuous_batching, thousands_come_go_and_are_cancelled) {
-    std::size_t const count = 3000;
-    auto const requests = random_requests(count, 5);
-    topology const shape = branching({2, 1});
-    model target(vocabulary, target_law(), 32);
-    model draft(vocabulary, draft_law(), 32);
-    host_threads const threads(2);
-    auto loop =
-        make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(shape), {16});
-    std::mt19937_64 random(9);
-    std::map<std::int64_t, bool> cancelled;
-    std::vector<finished_request> done;
-    std::size_t submitted = 0;
-    for (bool more = true; more || submitted < count;) {
-        for (auto n = random() % 12; n > 0 && submitted < count; --n, ++submitted)
-            loop.submit(requests[submitted].prompt, requests[submitted].options);
-        if (random() % 3 == 0) {
-            auto const ticket = static_cast<std::int64_t>(random() % submitted);
-            if (loop.cancel(ticket)) cancelled[ticket] = true;
-        }
-        more = loop.step();
-        for (auto& f : loop.take_finished()) done.push_back(std::move(f));
-    }
-    ASSERT_EQ(done.size(), count);
-    EXPECT_GT(cancelled.size(), 20U);
-    std::vector<char> seen(count, 0);
-    for (auto const& f : done) {
-        auto const k = static_cast<std::size_t>(f.ticket);
-        ASSERT_EQ(seen[k]++, 0);
-        if (cancelled.contains(f.ticket)) {
-            EXPECT_EQ(f.result.reason, stop_reason::callback);
-            auto const whole = alone(requests[k], shape).tokens;
-            ASSERT_LE(f.result.tokens.size(), whole.size());
-            EXPECT_TRUE(std::equal(f.result.tokens.begin(), f.result.tokens.end(), whole.begin()));
-        } else if (k % 4 == 0) {
-            expect_as_alone(f, requests[k], shape);
-        }
-    }
-    EXPECT_FALSE(loop.cancel(0));
-    EXPECT_FALSE(loop.cancel(static_cast<std::int64_t>(count)));
-}
+TEST(continuous_batching, thousands_come_go_and_are_cancelled) { expect_own_texts_under_load(10'000, 2, 16); }
 
 TEST(continuous_batching, a_callback_gets_the_tokens_and_may_end_its_request) {
-    model target(vocabulary, target_law(), 2);
-    model draft(vocabulary, draft_law(), 2);
+    model target(vocabulary, law_of_target(), 2);
+    model draft(vocabulary, law_of_draft(), 2);
     host_threads const threads(1);
     auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(3)));
     std::vector<token_id> got;
@@ -214,8 +105,8 @@ TEST(continuous_batching, a_request_that_the_model_cannot_go_on_with_ends_alone)
         a.options.stop_tokens.clear();
     }
     requests[4].prompt.push_back(13);
-    model target(vocabulary, target_law(), 6);
-    model draft(vocabulary, draft_law(), 6);
+    model target(vocabulary, law_of_target(), 6);
+    model draft(vocabulary, law_of_draft(), 6);
     target.fails = [](token_id x) { return x == 13; };
     host_threads const threads(1);
     auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(2)));
@@ -246,10 +137,10 @@ TEST(continuous_batching, a_request_that_the_model_cannot_go_on_with_ends_alone)
 TEST(continuous_batching, so_does_a_request_whose_rows_are_no_distributions) {
     auto const broken = [](std::span<token_id const> text) {
         if (text.size() > 6 && text[0] == 1) return std::vector<double>(vocabulary, std::nan(""));
-        return target_law()(text);
+        return law_of_target()(text);
     };
     model target(vocabulary, broken, 3);
-    model draft(vocabulary, draft_law(), 3);
+    model draft(vocabulary, law_of_draft(), 3);
     host_threads const threads(1);
     auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(2)));
     std::vector<asked> requests(3);
@@ -274,8 +165,8 @@ TEST(continuous_batching, a_controller_shares_one_budget) {
                            analysis::call_cost({{1, 0.05}, {64, 0.1}}),
                            {{0.001, 0.001}}};
     auto const requests = random_requests(40, 8);
-    model target(vocabulary, target_law(), 8);
-    model draft(vocabulary, draft_law(), 8);
+    model target(vocabulary, law_of_target(), 8);
+    model draft(vocabulary, law_of_draft(), 8);
     host_threads const threads(1);
     auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, batch_controller(times));
     for (auto const& a : requests) loop.submit(a.prompt, a.options);
@@ -295,8 +186,8 @@ TEST(continuous_batching, a_controller_shares_one_budget) {
 }
 
 TEST(continuous_batching, texts_end_with_the_context) {
-    model target(vocabulary, target_law(), 2, 16);
-    model draft(vocabulary, draft_law(), 2, 16);
+    model target(vocabulary, law_of_target(), 2, 16);
+    model draft(vocabulary, law_of_draft(), 2, 16);
     host_threads const threads(1);
     auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(3)));
     asked a{{1, 2, 3}, {}};
@@ -322,10 +213,10 @@ std::string refusal(Call const& call) {
 
 TEST(continuous_batching, refusals) {
     host_threads const threads(1);
-    model target(vocabulary, target_law(), 2);
+    model target(vocabulary, law_of_target(), 2);
     model other(vocabulary + 1, testing::random_conditional(vocabulary + 1, 1), 2);
-    model fewer(vocabulary, draft_law(), 1);
-    model empty(vocabulary, draft_law(), 0);
+    model fewer(vocabulary, law_of_draft(), 1);
+    model empty(vocabulary, law_of_draft(), 0);
     auto const make = [&](model& t, model& d, batching_options const& o = {}) {
         static_cast<void>(make_continuous_batching<sampler_type, verifier_type>(t, d, threads, fixed_shapes(), o));
     };

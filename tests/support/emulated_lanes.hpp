@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "multidraft/base/abi.hpp"
+#include "multidraft/cuda/lane_context.hpp"
 #include "support/fibre.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
@@ -194,6 +195,7 @@ template <int Threads>
 class emulated_lanes {
 public:
     static constexpr int threads = Threads;
+    static constexpr cuda::rank_exchange exchange = cuda::rank_exchange::shared_memory;
 
     emulated_lanes(simt_emulator& emulator, int rank, int thread, std::size_t stride) noexcept
         : emulator_(&emulator), stride_(stride), rank_(rank), thread_(thread) {}
@@ -241,6 +243,7 @@ struct emulated_grid_memory {
 template <int Threads>
 class emulated_grid_lanes : public emulated_lanes<Threads> {
 public:
+    static constexpr cuda::rank_exchange exchange = cuda::rank_exchange::global_memory;
     static constexpr int max_grid_ranks = Threads / 2;  // the limit of the storage of such a block
 
     template <class Storage>

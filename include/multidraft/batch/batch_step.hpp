@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
@@ -47,7 +48,44 @@ struct step_request {
     index_t in_draft = 0;  ///< the same for the draft's cache
 };
 
-/// One step of a batch of requests, with all arrays that it needs.
+namespace detail {
+
+/// The methods of a step whose requests all have one: a sampler and a verifier.
+template <sampler Sampler, verify::verifier Verifier>
+struct one_method {
+    using choice = std::monostate;
+    Sampler sampler{};
+    Verifier verifier{};
+
+    [[nodiscard]] static constexpr bool counts_certain(choice) noexcept {
+        return multidraft::counts_certain<typename Sampler::law>;
+    }
+    template <class P, class Rows>
+    void draw(choice, P const& policy, level_batch const& level, Rows const& q, request_batch const& requests,
+              children_batch const& out) const {
+        draft_batch(policy, sampler, level, draft_rows(q), requests, out);
+    }
+    template <class P>
+    [[nodiscard]] static std::size_t workspace_size(choice, P const& policy, std::int32_t requests, node_id nodes,
+                                                    std::int32_t depth) {
+        return verify_workspace_size<Verifier>(policy, requests, nodes, depth);
+    }
+    template <class P, class Target, class Draft>
+    void verify(choice, P const& policy, tree_batch const& trees, Target const& p, Draft const& q,
+                request_batch const& requests, verdict_batch const& out, workspace const& scratch) const {
+        auto const drafts = drawn_by<typename Sampler::law>(trees);
+        if constexpr (multidraft::verify::reads_draft<Verifier>)
+            verify_batch(policy, verifier, drafts, target_rows(p), draft_rows(q), requests, out, scratch);
+        else
+            verify_batch(policy, verifier, drafts, target_rows(p), draft_rows(multidraft::verify::no_draft_rows{}),
+                         requests, out, scratch);
+    }
+};
+
+}  // namespace detail
+
+/// One step of a batch of requests, with all arrays that it needs: `batch_step<Sampler, Verifier>`, or
+/// `any_batch_step`, in which each request names its method (methods/any_batch_step.hpp).
 ///
 ///     step.start();
 ///     for (auto& r : requests) step.add({.text = r.text, .shape = &r.shape, .seed = r.seed, ..});
@@ -72,15 +110,14 @@ struct step_request {
 /// A text depends neither on the other requests nor on threads, bit for bit. A request whose rows are no distributions
 /// gets no tokens (see `undecided`). Memory is kept: nothing allocates after the largest step. On host threads. Calls
 /// out of turn throw `invalid_input`.
-template <sampler Sampler, verify::verifier Verifier>
-class batch_step {
+template <class Methods>
+class basic_batch_step {
 public:
-    using law = typename Sampler::law;
+    using choice = typename Methods::choice;  ///< how a request names its method
 
-    batch_step() = default;
-    /// A step with samplers and verifiers that are not the default ones.
-    batch_step(Sampler draws_by, Verifier verifies_by)
-        : sampler_(std::move(draws_by)), verifier_(std::move(verifies_by)) {}
+    basic_batch_step() = default;
+    /// A step with methods that are not the default ones: `{sampler, verifier}`.
+    explicit basic_batch_step(Methods methods) : methods_(std::move(methods)) {}
 
     /// Begins a step without requests.
     void start() {
@@ -89,13 +126,15 @@ public:
         draft_.reader.clear();
         target_.reader.clear();
         level_.depth = none;
+        groups_.clear();
         phase_ = phase::adding;
     }
 
-    /// Adds a request and returns its number, from 0. O(nodes + requests). Throws `invalid_input`, and adds nothing,
-    /// for an empty text, for a cache that holds the root or more, and for the seed, id and length of text of an
-    /// earlier request, which would have the same draws.
-    std::int32_t add(step_request const& r) {
+    /// Adds a request and returns its number, from 0. `method`: requests of one method that follow one another are
+    /// drawn and verified in one call. O(nodes + requests). Throws `invalid_input`, and adds nothing, for an empty
+    /// text, for a cache that holds the root or more, and for the seed, id and length of text of an earlier request,
+    /// which would have the same draws.
+    std::int32_t add(step_request const& r, choice const& method = {}) {
         require(phase_ == phase::adding, "add", "requests are added after `start` and before the first level");
         require(decoded() == requests(), "add", "requests that only read are added last");
         static topology const root_alone;
@@ -111,6 +150,7 @@ public:
             refuse("id", r.id,
                    "request " + std::to_string(twin) +
                        " has this seed, id and length of text, and would have the same draws");
+        if (groups_.empty() || !(groups_.back().method == method)) groups_.push_back({method, requests()});
         requests_.add(r.text, r.seed, r.id, r.sampling, r.draft_sampling, r.in_draft);
         trees_.add(shape, r.text[r.text.size() - 1]);
         draft_.reader.add_request(shape.size(), r.in_draft);
@@ -262,7 +302,7 @@ public:
     }
 
     /// The trees, for masks and outputs in engines' formats.
-    [[nodiscard]] tree_batch trees() const noexcept { return trees_.view(counts_certain<law>); }
+    [[nodiscard]] tree_batch trees() const noexcept { return trees_.view(); }
     /// The verdicts as `verify_batch` writes them.
     [[nodiscard]] verdict_batch verdicts() noexcept { return verdicts_.out(); }
 
@@ -287,6 +327,27 @@ private:
         topology const& shape = trees_.shape(b);
         model.read_node(b, trees_.index(b, v), trees_.index(b, shape.parent(v)), trees_.token(b, v),
                         requests_.positions[at(b)] + shape.depth(v));
+    }
+
+    /// Requests of one method that follow one another.
+    struct group_of_requests {
+        choice method;
+        std::int32_t first;
+    };
+    [[nodiscard]] std::int32_t end_of(std::size_t group) const noexcept {
+        return group + 1 < groups_.size() ? groups_[group + 1].first : decoded();
+    }
+
+    /// Rows from a node of the call and a request on.
+    template <class Rows>
+    [[nodiscard]] static Rows from(Rows rows, std::int64_t node, std::int32_t request) {
+        rows.row_of += node;
+        rows.sampling += request;
+        if constexpr (detail::has_adjustments<Rows>) {
+            rows.adjustments.allowed_of += node;
+            rows.adjustments.bias_of += node;
+        }
+        return rows;
     }
 
     /// The nodes of a call: those whose children are drawn, or all.
@@ -327,8 +388,24 @@ private:
         out.tokens = trees_.tokens();
         out.first = level_.first.data();
         out.node_index = level_.node_index.data();
-        if constexpr (counts_certain<law>) out.certain = trees_.certain();
-        draft_batch(policy, sampler_, level_.view(), draft_rows(rows), requests_.view(), out);
+        out.certain = trees_.certain();
+        level_batch const level = level_.view();
+        std::int32_t begin = 0;
+        for (std::size_t k = 0; k < groups_.size(); ++k) {
+            std::int32_t end = begin;
+            while (end < level.entries && level.requests[end] < end_of(k)) ++end;
+            if (end > begin) {
+                auto mine = out;
+                mine.first += begin;
+                mine.node_index += begin;
+                if (!methods_.counts_certain(groups_[k].method)) mine.certain = nullptr;
+                methods_.draw(groups_[k].method, policy,
+                              level_batch{end - begin, level.requests + begin, level.nodes + begin,
+                                          level.wanted + begin, level.depths + begin},
+                              from(rows, begin, 0), requests_.view(), mine);
+            }
+            begin = end;
+        }
         phase_ = phase::drawn;
     }
 
@@ -336,15 +413,16 @@ private:
     void verify_rows(P const& policy, Target const& p, Draft const& q) {
         require(phase_ == phase::scoring, "verify", "the target reads `target_inputs` first");
         verdicts_.make(at(decoded()), at(trees_.nodes()));
-        auto const bytes = verify_workspace_size<Verifier>(policy, decoded(), trees_.largest(), trees_.deepest());
-        auto const call = [&](auto const& draft) {
-            verify_batch(policy, verifier_, drawn_by<law>(trees()), target_rows(p), draft_rows(draft), requests_.view(),
-                         verdicts_.out(), workspace(verdicts_.scratch.of(bytes)));
-        };
-        if constexpr (verify::reads_draft<Verifier>)
-            call(q);
-        else
-            call(verify::no_draft_rows{});
+        for (std::size_t k = 0; k < groups_.size(); ++k) {
+            choice const& method = groups_[k].method;
+            std::int32_t const first = groups_[k].first;
+            tree_batch const trees = trees_.view(methods_.counts_certain(method), first, end_of(k), verdicts_.offsets);
+            std::int64_t const nodes = trees_.offsets()[first];
+            auto const bytes =
+                methods_.workspace_size(method, policy, trees.requests, trees_.largest(), trees_.deepest());
+            methods_.verify(method, policy, trees, from(p, nodes, first), from(q, nodes, first), requests_.view(first),
+                            verdicts_.out(nodes, first), workspace(verdicts_.scratch.of(bytes)));
+        }
         verdicts_.lay_out(trees_, target_.reader, draft_.reader);
         phase_ = phase::verified;
     }
@@ -355,8 +433,8 @@ private:
         return {decoded(), entries.data(), 0, counts.data(), roots.data(), 1, trees_.offsets()};
     }
 
-    Sampler sampler_{};
-    Verifier verifier_{};
+    Methods methods_{};
+    std::vector<group_of_requests> groups_;
     detail::step_requests requests_;
     detail::step_trees trees_;
     detail::step_level level_;
@@ -364,5 +442,9 @@ private:
     detail::step_verdicts verdicts_;
     phase phase_ = phase::adding;
 };
+
+/// The step of requests that all have one method, known when the program is compiled.
+template <sampler Sampler, verify::verifier Verifier>
+using batch_step = basic_batch_step<detail::one_method<Sampler, Verifier>>;
 
 }  // namespace MULTIDRAFT_NAMESPACE

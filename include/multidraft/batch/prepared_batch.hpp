@@ -23,7 +23,7 @@ namespace MULTIDRAFT_NAMESPACE {
 namespace detail {
 
 /// A row of logits, and for each chunk a word of which bit k says whether run k of the chunk (`run_length` entries) has
-/// a token that truncation keeps. The host group does not read the other runs (`has_empty_runs`). Without words it
+/// a token that truncation keeps. The host group does not read the other runs (`has_runs`). Without words it
 /// reads all.
 template <class View>
 class truncated_view {
@@ -40,7 +40,7 @@ public:
 
     /// See `has_runs`.
     [[nodiscard]] MULTIDRAFT_HD truncated_view in_chunk(index_t, index_t) const noexcept { return *this; }
-    /// See `has_empty_runs`.
+    /// See `has_runs`.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_empty_run(index_t begin) const noexcept {
         return runs_ != nullptr && (runs_[begin / chunk_size] >> (begin / run_length % 64) & 1U) == 0;
     }

@@ -87,12 +87,6 @@ struct rows_of_batch {
     std::int64_t const* row_of = nullptr;   ///< may be null
     [[no_unique_address]] Layout layout{};  ///< how the entries of a row are laid out
 
-    rows_of_batch() = default;
-    /// The fields in order.
-    MULTIDRAFT_HD constexpr rows_of_batch(T const* first, std::int64_t stride_of_rows, index_t size,
-                                          std::int64_t const* row_of_node = nullptr, Layout of_rows = {}) noexcept
-        : data(first), row_stride(stride_of_rows), vocabulary(size), row_of(row_of_node), layout(of_rows) {}
-
     /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
@@ -122,12 +116,16 @@ struct logits_of_batch : rows_of_batch<T, Layout>, batch_sampling {
                                             std::int64_t const* row_of_node = nullptr,
                                             sampling_params const* of_requests = nullptr,
                                             sampling_params const& of_all = {}, Layout of_rows = {}) noexcept
-        : rows_of_batch<T, Layout>(first, stride_of_rows, size, row_of_node, of_rows),
+        : rows_of_batch<T, Layout>{first, stride_of_rows, size, row_of_node, of_rows},
           batch_sampling{of_requests, of_all, {}, nullptr} {}
-    /// Rows with the parameters of their requests.
+    /// Rows with the parameters of their requests, by name: `logit_batch<float>({.data = p, .vocabulary = 32000},
+    /// {.default_sampling = {.temperature = 0.8F}})`.
     MULTIDRAFT_HD constexpr logits_of_batch(rows_of_batch<T, Layout> const& rows,
                                             batch_sampling const& parameters) noexcept
         : rows_of_batch<T, Layout>(rows), batch_sampling(parameters) {}
+    /// Rows with the parameters of `sampling_params{}`.
+    MULTIDRAFT_HD constexpr explicit logits_of_batch(rows_of_batch<T, Layout> const& rows) noexcept
+        : rows_of_batch<T, Layout>(rows) {}
 
     /// The distribution of node i, of request b, with the chunk sums of its weights (`process_logits`).
     template <group G>
@@ -150,9 +148,12 @@ struct logit_batch : logits_of_batch<logit_batch<T, Layout>, T, Layout> {
 /// Rows of probabilities.
 template <class T, class Layout = contiguous>
 struct probability_batch : rows_of_batch<T, Layout> {
-    using rows_of_batch<T, Layout>::rows_of_batch;
     probability_batch() = default;
-    /// The rows as probabilities.
+    /// The fields of `rows_of_batch` in order.
+    MULTIDRAFT_HD constexpr probability_batch(T const* first, std::int64_t stride_of_rows, index_t size,
+                                              std::int64_t const* row_of_node = nullptr, Layout of_rows = {}) noexcept
+        : rows_of_batch<T, Layout>{first, stride_of_rows, size, row_of_node, of_rows} {}
+    /// The rows as probabilities: `probability_batch<float>({.data = p, .vocabulary = 32000})`.
     MULTIDRAFT_HD constexpr explicit probability_batch(rows_of_batch<T, Layout> const& rows) noexcept
         : rows_of_batch<T, Layout>(rows) {}
 

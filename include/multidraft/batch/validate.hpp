@@ -134,7 +134,7 @@ struct write_report {
 
 /// Makes calls one after another, up to the first that returns an error.
 template <class Call, class... Rest>
-auto in_order(Call const& call, Rest const&... rest) {
+auto one_after_another(Call const& call, Rest const&... rest) {
     using result = decltype(call());
     if constexpr (std::is_void_v<result>) {
         call();
@@ -178,7 +178,7 @@ template <execution_policy P, draft_law Law, row_batch Target, draft_row_batch D
         [&] {
             auto const check_entries = [&](auto const&) { return detail::check_entries<validation>{all}; };
             auto const write_report = [&](auto const&) { return detail::write_report<validation>{all}; };
-            return detail::in_order(
+            return detail::one_after_another(
                 [&] { return for_each(policy, 1, detail::clear_fault{report}); },
                 [&] { return for_each(policy, trees.requests, detail::check_request_and_nodes<validation>{all}); },
                 [&] {

@@ -32,6 +32,7 @@ struct warp_exchange {
 /// One warp of a block. The block's number of threads is a multiple of 32; its warps are independent.
 struct warp_lanes : detail::warp_exchange {
     static constexpr int threads = warp_size;
+    static constexpr rank_exchange exchange = rank_exchange::shared_memory;
 
     [[nodiscard]] __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x) % warp_size; }
     [[nodiscard]] __device__ __forceinline__ int rank() const { return 0; }
@@ -48,6 +49,7 @@ struct warp_lanes : detail::warp_exchange {
 template <int Threads>
 struct block_lanes : detail::warp_exchange {
     static constexpr int threads = Threads;
+    static constexpr rank_exchange exchange = rank_exchange::shared_memory;
 
     [[nodiscard]] __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x); }
     [[nodiscard]] __device__ __forceinline__ int rank() const { return 0; }

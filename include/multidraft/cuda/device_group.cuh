@@ -30,6 +30,7 @@ template <int Threads>
 class cluster_lanes : public detail::warp_exchange {
 public:
     static constexpr int threads = Threads;
+    static constexpr rank_exchange exchange = rank_exchange::shared_memory;
 
     __device__ __forceinline__ cluster_lanes() {
 #if MULTIDRAFT_HAS_CLUSTERS
@@ -102,6 +103,7 @@ template <int Threads>
 class grid_lanes : public detail::warp_exchange {
 public:
     static constexpr int threads = Threads;
+    static constexpr rank_exchange exchange = rank_exchange::global_memory;
     static constexpr int max_grid_ranks = cuda::max_grid_ranks < Threads / 2 ? cuda::max_grid_ranks : Threads / 2;
 
     /// The lanes of one block: `rank` of the `ranks` blocks of a group.
@@ -172,6 +174,8 @@ struct grid_exchange {
 template <int Threads>
 class device_lanes : public grid_lanes<Threads> {
 public:
+    static constexpr rank_exchange exchange = rank_exchange::either;
+
     /// The lanes of this launch. `shared` is the block's storage.
     template <class Storage>
     __device__ __forceinline__ device_lanes(Storage& shared, grid_exchange<Storage> const& grid)

@@ -148,7 +148,7 @@ using wide_exchange = grid_exchange<wide_storage>;
 template <class Group>
 [[nodiscard]] __device__ __forceinline__ typename Group::lanes_type lanes_in(typename Group::storage& shared,
                                                                              wide_exchange const& grid) {
-    if constexpr (exchanges_in_memory<typename Group::lanes_type>)
+    if constexpr (Group::lanes_type::exchange != rank_exchange::shared_memory)
         return {shared, grid};
     else
         return {};

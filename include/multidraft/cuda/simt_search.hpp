@@ -213,7 +213,7 @@ template <class W, class T>
         index_t const last = T::window_end(first, chunks);
         real* const sums = t.template next_temporary<real>();
         sum_window_without(t, first, last, n, w, taken, sums);
-        total = multidraft::detail::in_order(sums, last - first, total);
+        total = multidraft::detail::sum_in_order(sums, last - first, total);
     }
     return total;
 }

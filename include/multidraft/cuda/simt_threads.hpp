@@ -86,8 +86,8 @@ public:
     [[nodiscard]] MULTIDRAFT_HD storage& shared() const noexcept { return *shared_; }
 
     /// Ranks may read each other's shared memory, may exchange through global memory, or either.
-    static constexpr bool may_share = !exchanges_in_memory<Lanes> || exchanges_either_way<Lanes>;
-    static constexpr bool may_use_memory = exchanges_in_memory<Lanes>;
+    static constexpr bool may_share = Lanes::exchange != rank_exchange::global_memory;
+    static constexpr bool may_use_memory = Lanes::exchange != rank_exchange::shared_memory;
     static constexpr auto own_lanes = static_cast<std::size_t>(own);
     static constexpr auto wide_lanes = static_cast<std::size_t>(wide);
     static constexpr int rows_at_once = wide / own;  ///< rows of a chunk that a warp reads at once
@@ -98,7 +98,7 @@ public:
 
     /// Whether they exchange through global memory. A constant, except in groups for either.
     [[nodiscard]] MULTIDRAFT_HD bool in_memory() const noexcept {
-        if constexpr (exchanges_either_way<Lanes>)
+        if constexpr (Lanes::exchange == rank_exchange::either)
             return lanes_.in_memory();
         else
             return may_use_memory;

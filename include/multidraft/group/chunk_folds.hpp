@@ -51,7 +51,7 @@ template <class Op, index_t count, class Real>
 
 /// `total` and the sums of chunks, added in index order.
 template <class Real>
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE Real in_order(Real const* sums, index_t count, Real total) {
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE Real sum_in_order(Real const* sums, index_t count, Real total) {
     for (index_t c = 0; c < count; ++c) total += sums[c];
     return total;
 }
@@ -103,7 +103,7 @@ protected:
             chunk_sums_of<Self, real> out;
             self().next_window(out);
             self().template fold_window<detail::adding, 16>(first, last, n, f, out.values);
-            total = detail::in_order(out.values, last - first, total);
+            total = detail::sum_in_order(out.values, last - first, total);
         }
         return total;
     }
@@ -158,7 +158,7 @@ protected:
             index_t const last = window_end(first, chunks);
             self().next_sums(sums);
             self().template fold_window<detail::adding, 32>(first, last, n, w, sums.values);
-            sums.total = detail::in_order(sums.values, last - first, sums.total);
+            sums.total = detail::sum_in_order(sums.values, last - first, sums.total);
         }
         return sums;
     }
@@ -188,7 +188,7 @@ protected:
             self().meet();
             if (first > 0 && before < result.largest)
                 result.sums.total = fp::mul(result.sums.total, weight(before - result.largest));
-            result.sums.total = detail::in_order(sums, count, result.sums.total);
+            result.sums.total = detail::sum_in_order(sums, count, result.sums.total);
         }
         return result;
     }
@@ -217,7 +217,7 @@ protected:
         real const here = self().template sum_without<real>(c, n, w, taken);
         if (self().sharer() == 0) sums.values[c] = here;
         self().meet();
-        sums.total = detail::in_order(sums.values, chunks, real(0));
+        sums.total = detail::sum_in_order(sums.values, chunks, real(0));
     }
 
     /// Sums in shared memory, of a row of zeros with a 1. Where each lane has its own: as in `group_defaults`.

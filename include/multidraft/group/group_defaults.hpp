@@ -25,6 +25,9 @@ struct ones_where {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const requires has_may_be_nonzero<Is> {
         return is.may_be_nonzero(i);
     }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires has_may_be_nonzero<Is> {
+        return is.is_dense();
+    }
 };
 
 /// Counters in a lane's own memory.

@@ -84,10 +84,12 @@ protected:
             for (index_t l = 0; l < block; ++l) acc[l] = 0;
             for (index_t r = 0; r < rows; ++r) {
                 index_t const at = begin + r * chunk_lanes + first;
-                if constexpr (has_empty_runs<F>)
+                // Zeros do not change a sum.
+                if constexpr (has_runs<F>) {
                     if (f.is_empty_run(at)) continue;
-                if constexpr (!has_runs<F>)
-                    if (!any_nonzero(f, at, block)) continue;  // zeros do not change a sum
+                } else {
+                    if (!any_nonzero(f, at, block)) continue;
+                }
                 on_run(f, at, at + block, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
                     if constexpr (has_runs<F>)
                         if (!any_nonzero(here, at, block)) return;
@@ -148,9 +150,8 @@ private:
     /// functions.
     template <class F>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static bool any_nonzero(F const& f, index_t begin, index_t size) {
-        if constexpr (has_is_dense<F>)
-            if (f.is_dense()) return true;
         if constexpr (has_may_be_nonzero<F>) {
+            if (f.is_dense()) return true;
             std::uint32_t any = 0;
             for (index_t l = 0; l < size; ++l) any |= f.may_be_nonzero(begin + l) ? 1U : 0U;
             return any != 0;

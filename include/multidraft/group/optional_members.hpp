@@ -15,11 +15,9 @@
 //
 //   of               member                               concept                     without it
 //   ---------------- ------------------------------------ --------------------------- -------------------------------
-//   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`  has_runs                    evaluated entry by entry
-//   entry (weights,  `is_empty_run(b)`                    has_empty_runs              every run is evaluated
-//   residuals)       `may_be_nonzero(i)`                  has_may_be_nonzero          every entry is computed
-//                    `is_dense()`                         has_is_dense                `may_be_nonzero` is tested first
-//                    `elsewhere()`, `is_elsewhere(b, e)`  has_elsewhere               one form for all entries
+//   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`, has_runs                    evaluated entry by entry
+//   entry (weights,  `is_empty_run(b)`
+//   residuals)       `may_be_nonzero(i)`, `is_dense()`    has_may_be_nonzero          every entry is computed
 //   rows             `may_have_mass(i)`,                  sparse_distribution         tokens without mass are found
 //   (`distribution`) `may_have_all_mass()`                                            by their mass
 //                    `order(i)`, `order_limit()`          has_order                   by weight; all may be taken
@@ -34,7 +32,6 @@
 //                    `confidence(depth)`                  estimates_acceptance        rates hold everywhere
 //                    `confidence(depth, token)`           estimates_acceptance_after  the same
 //   communicators    `start_all_to_all(..)`               shards::has_all_to_all      columns are sent to all ranks
-//   CUDA lanes       `max_grid_ranks`                     cuda::exchanges_in_memory   ranks write to each other
 //
 // The concepts are declared where what they are of is; those of functions are here.
 
@@ -55,34 +52,28 @@ struct any_body {
 /// on).
 /// - `f.on_run(begin, end, body)`: calls `body(here)` once, where `here(i)` equals `f(i)` for begin <= i < end. `begin`
 ///   is a multiple of `run_length` and the run has `run_length` entries at most. `here` lives as long as the call.
+/// - `f.is_empty_run(begin)` is true only where no entry of a run counts: a weight is 0 there and a logit minus
+/// infinity.
+///   It is asked of a function on its chunk.
 ///
 /// Its use is optional for groups. The host group uses it, so that a loop over a run has no test per entry.
 template <class F>
 concept has_runs = requires(F const& f, index_t i) {
     { f.in_chunk(i, i) } -> std::same_as<F>;
     f.on_run(i, i, detail::any_body{});
-};
-
-/// Beside `in_chunk` and `on_run`: `f.is_empty_run(begin)` is true only where no entry of a run counts. There a weight
-/// is 0 and a logit minus infinity. It is asked of a function on its chunk (`in_chunk`).
-template <class F>
-concept has_empty_runs = has_runs<F> && requires(F const& f, index_t i) {
     { f.is_empty_run(i) } -> std::convertible_to<bool>;
 };
 
 /// An expensive function with a cheap test for zeros: `f.may_be_nonzero(i)` is false only where f is 0 (for a pair:
-/// where it counts nothing).
+/// where it counts nothing). `f.is_dense()` is true where most entries are nonzero, so that testing each is not worth
+/// it.
 template <class F>
 concept has_may_be_nonzero = requires(F const& f, index_t i) {
     { f.may_be_nonzero(i) } -> std::convertible_to<bool>;
-};
-
-/// Beside `may_be_nonzero`: `f.is_dense()` is true where most entries are nonzero, so that testing each is not worth
-/// it.
-template <class F>
-concept has_is_dense = requires(F const& f) {
     { f.is_dense() } -> std::convertible_to<bool>;
 };
+
+namespace detail {
 
 /// A function that equals a simpler one, `f.elsewhere()`, except at a few entries; `f.is_elsewhere(begin, end)` is true
 /// where the two agree on a whole run.
@@ -91,5 +82,7 @@ concept has_elsewhere = requires(F const& f, index_t i) {
     { f.is_elsewhere(i, i) } -> std::convertible_to<bool>;
     f.elsewhere();
 };
+
+}  // namespace detail
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -104,6 +104,7 @@ struct function_of {
     [[nodiscard]] MULTIDRAFT_HD function_of in_chunk(index_t begin, index_t end) const requires has_runs<X> {
         return {x.in_chunk(begin, end), f};
     }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t) const requires has_runs<X> { return false; }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
                                                 Body const& body) const requires has_runs<X> {
@@ -128,7 +129,7 @@ struct from_entry {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const requires has_may_be_nonzero<F> {
         return f.may_be_nonzero(begin + i);
     }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires has_is_dense<F> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires has_may_be_nonzero<F> {
         return f.is_dense();
     }
     [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t first, index_t end) const requires has_elsewhere<F> {
@@ -139,6 +140,9 @@ struct from_entry {
     }
     [[nodiscard]] MULTIDRAFT_HD from_entry in_chunk(index_t first, index_t end) const requires has_runs<F> {
         return {f.in_chunk(begin + first, begin + end), begin};
+    }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t first) const requires has_runs<F> {
+        return f.is_empty_run(begin + first);
     }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t first, index_t end,

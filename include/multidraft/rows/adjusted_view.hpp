@@ -331,6 +331,8 @@ public:
         return result;
     }
     /// See `has_runs`.
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t) const noexcept { return false; }
+    /// See `has_runs`.
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end, Body const& body) const {
         std::uint64_t const bits = allowed_.bits(begin, end);

@@ -80,8 +80,7 @@ struct weight_of {
     [[nodiscard]] MULTIDRAFT_HD weight_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {
         return {row.in_chunk(begin, end)};
     }
-    /// See `has_empty_runs`.
-    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires has_empty_runs<D> {
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires has_runs<D> {
         return row.is_empty_run(begin);
     }
     template <class Body>
@@ -112,6 +111,7 @@ struct order_of {
     [[nodiscard]] MULTIDRAFT_HD order_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {
         return {row.in_chunk(begin, end)};
     }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t) const requires has_runs<D> { return false; }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
                                                 Body const& body) const requires has_runs<D> {

@@ -116,8 +116,8 @@ public:
     [[nodiscard]] MULTIDRAFT_HD softmax_row in_chunk(index_t begin, index_t end) const requires has_runs<View> {
         return of(logits_.in_chunk(begin, end));
     }
-    /// See `has_empty_runs`.
-    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires has_empty_runs<View> {
+    /// See `has_runs`.
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires has_runs<View> {
         return logits_.is_empty_run(begin);
     }
     /// See `has_runs`.

@@ -62,6 +62,7 @@ struct is_tie {
         return may_be_nonzero(i) && mass(i) > 0;
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const { return x(i) == value; }
+    [[nodiscard]] MULTIDRAFT_HD bool is_dense() const { return false; }
 };
 
 /// The keys that a descent over their bits considers: those from `first` on whose distance from it has `bits` bits. By

@@ -46,6 +46,7 @@ struct weights_in_bins {
         result.row = row.in_chunk(begin, end);
         return result;
     }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t) const requires has_runs<Row> { return false; }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
                                                 Body const& body) const requires has_runs<Row> {
@@ -140,6 +141,7 @@ struct mass_of_bin {
     [[nodiscard]] MULTIDRAFT_HD mass_of_bin in_chunk(index_t begin, index_t end) const requires has_runs<Bins> {
         return {bins.in_chunk(begin, end), bins_below};
     }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t) const requires has_runs<Bins> { return false; }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
                                                 Body const& body) const requires has_runs<Bins> {
@@ -157,6 +159,7 @@ struct logits_of {
     [[nodiscard]] MULTIDRAFT_HD logits_of in_chunk(index_t begin, index_t end) const requires has_runs<Row> {
         return {row.in_chunk(begin, end)};
     }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t) const requires has_runs<Row> { return false; }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
                                                 Body const& body) const requires has_runs<Row> {

@@ -293,7 +293,7 @@ private:
     }
     template <class Real, class W>
     [[nodiscard]] Real total_without(index_t chunks, index_t n, W const& w, span<token_id const> taken) const {
-        return multidraft::detail::in_order(all_without<Real>(chunks, n, w, taken).data(), chunks, Real(0));
+        return multidraft::detail::sum_in_order(all_without<Real>(chunks, n, w, taken).data(), chunks, Real(0));
     }
 
     template <class CountOwn>

@@ -50,6 +50,8 @@ public:
     /// See `has_runs`.
     [[nodiscard]] shard_view in_chunk(index_t, index_t) const noexcept { return *this; }
     /// See `has_runs`.
+    [[nodiscard]] static bool is_empty_run(index_t) noexcept { return false; }
+    /// See `has_runs`.
     template <class Body>
     MULTIDRAFT_INLINE void on_run(index_t begin, index_t end, Body const& body) const {
         if (end <= end_) {

@@ -55,17 +55,19 @@ struct residual {
         requires(sparse_distribution<P> || detail::is_expensive<Q>) {
         return may_have_mass(p, i);
     }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires sparse_distribution<P> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const
+        requires(sparse_distribution<P> || detail::is_expensive<Q>) {
         if constexpr (detail::is_expensive<Q>)
             return false;
         else
             return p.may_have_all_mass();
     }
     /// Where q equals its simpler form on a whole run (`has_elsewhere`).
-    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires has_elsewhere<Q> {
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin,
+                                                  index_t end) const requires multidraft::detail::has_elsewhere<Q> {
         return q.is_elsewhere(begin, end);
     }
-    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires has_elsewhere<Q> {
+    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires multidraft::detail::has_elsewhere<Q> {
         return residual<P, decltype(q.elsewhere()), Scaled>{p, q.elsewhere(), c};
     }
     /// See `has_runs`: exists where p or q has runs. An expensive q is never evaluated on a whole run.
@@ -73,10 +75,13 @@ struct residual {
         requires((has_runs<P> || has_runs<Q>)&&!detail::is_expensive<Q>) {
         return {multidraft::detail::in_chunk(p, begin, end), multidraft::detail::in_chunk(q, begin, end), c};
     }
-    /// See `has_empty_runs`.
-    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const
-        requires(has_empty_runs<P> && !detail::is_expensive<Q>) {
-        return p.is_empty_run(begin);
+    /// See `has_runs`.
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run([[maybe_unused]] index_t begin) const
+        requires((has_runs<P> || has_runs<Q>)&&!detail::is_expensive<Q>) {
+        if constexpr (has_runs<P>)
+            return p.is_empty_run(begin);
+        else
+            return false;
     }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end, Body const& body) const

@@ -62,7 +62,10 @@ struct step_requests {
             if (seeds[b] == seed && ids[b] == id && positions[b] == position) return static_cast<std::int32_t>(b);
         return none;
     }
-    [[nodiscard]] request_batch view() const noexcept { return {seeds.data(), positions.data(), ids.data()}; }
+    /// Those from request `first` on.
+    [[nodiscard]] request_batch view(std::int32_t first = 0) const noexcept {
+        return {seeds.data() + first, positions.data() + first, ids.data() + first};
+    }
 };
 
 /// The trees of a step: every node of every shape has its place from the beginning.
@@ -107,9 +110,26 @@ public:
     /// Where draws are written.
     [[nodiscard]] token_id* tokens() noexcept { return tokens_.data(); }
     [[nodiscard]] index_t* certain() noexcept { return certain_.data(); }
-    [[nodiscard]] tree_batch view(bool counts_certain) const noexcept {
-        return {static_cast<std::int32_t>(shapes_.size()), nodes(), offsets_.data(), parents_.data(), tokens_.data(),
-                counts_certain ? certain_.data() : nullptr};
+    [[nodiscard]] tree_batch view() const noexcept {
+        return {static_cast<std::int32_t>(shapes_.size()),
+                nodes(),
+                offsets_.data(),
+                parents_.data(),
+                tokens_.data(),
+                certain_.data()};
+    }
+    /// The trees of requests [begin, end), whose offsets are written to `offsets`.
+    [[nodiscard]] tree_batch view(bool counts_certain, std::int32_t begin, std::int32_t end,
+                                  std::vector<std::int64_t>& offsets) const {
+        std::int64_t const first = offsets_[index_of(begin)];
+        offsets.clear();
+        for (std::int32_t b = begin; b <= end; ++b) offsets.push_back(offsets_[index_of(b)] - first);
+        return {end - begin,
+                offsets.back(),
+                offsets.data(),
+                parents_.data() + first,
+                tokens_.data() + first,
+                counts_certain ? certain_.data() + first : nullptr};
     }
 
 private:
@@ -182,9 +202,13 @@ struct step_verdicts {
     std::vector<std::int64_t> first_token;    ///< where those of each request begin, and the end
     std::vector<std::int32_t> read_by_draft;  ///< how many of the accepted nodes the draft has read
     step_cache target_cache, draft_cache;
+    std::vector<std::int64_t> offsets;  ///< of the trees of one call
     verify::scratch_memory scratch;
 
-    [[nodiscard]] verdict_batch out() noexcept { return {path.data(), 0, accepted.data(), next.data()}; }
+    /// Those from a node of all trees and a request on.
+    [[nodiscard]] verdict_batch out(std::int64_t node = 0, std::int32_t request = 0) noexcept {
+        return {path.data() + node, 0, accepted.data() + request, next.data() + request};
+    }
     void make(std::size_t requests, std::size_t nodes) {
         path.resize(nodes);
         accepted.resize(requests);

@@ -153,6 +153,7 @@ struct mass_of_few : mass_at_grid_points<Word, P, Q> {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const {
         return !this->where.is_pooled(i);
     }
+    [[nodiscard]] MULTIDRAFT_HD bool is_dense() const { return false; }
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD binned_pair operator()(index_t i) const {
         binned_pair result = mass_at_grid_points<Word, P, Q>::operator()(i);
