@@ -22,12 +22,12 @@ using md::token_id;
 constexpr std::string_view known =
     "the house that jack built. this is the malt that lay in the house that jack built. this is the rat that ate the "
     "malt that lay in the house that jack built. this is the cat that killed the rat that ate the malt.";
-constexpr int vocabulary = 128;
+constexpr int characters = 128;
 
 // The engine's model. `features` are those of every token of the last call, one number each.
 class target_model {
 public:
-    int vocabulary() const { return ::vocabulary; }
+    int vocabulary() const { return characters; }
     int context_limit() const { return 1 << 16; }
     int length() const { return static_cast<int>(cache_.size()); }
     int feature_size() const { return 1; }
@@ -36,7 +36,7 @@ public:
     void forward(md::token_batch const& batch, std::span<float> logits) {
         int const first = length();
         int const tokens = static_cast<int>(batch.tokens.size());
-        int const rows = static_cast<int>(logits.size()) / ::vocabulary;
+        int const rows = static_cast<int>(logits.size()) / characters;
         cache_.insert(cache_.end(), batch.tokens.begin(), batch.tokens.end());
         features_.clear();
         for (int i = 0; i < tokens; ++i) {
@@ -45,7 +45,7 @@ public:
                 if (e < batch.context || batch.mask.causal() || batch.mask(i, e - batch.context))
                     seen += static_cast<char>(cache_[static_cast<std::size_t>(e)]);
             seen.erase(0, seen.size() > 6 ? seen.size() - 6 : 0);
-            std::vector<float> counts(::vocabulary, -14.0F);
+            std::vector<float> counts(characters, -14.0F);
             std::size_t found = known.size();
             for (std::size_t at = known.find(seen); at != known.npos; at = known.find(seen, at + 1)) {
                 if (at + seen.size() == known.size()) break;
@@ -54,7 +54,7 @@ public:
             }
             features_.push_back(static_cast<float>(found));
             int const row = i - (tokens - rows);
-            if (row >= 0) std::copy(counts.begin(), counts.end(), logits.begin() + row * ::vocabulary);
+            if (row >= 0) std::copy(counts.begin(), counts.end(), logits.begin() + row * characters);
         }
     }
     void keep(int context, std::span<int const> entries) {
@@ -71,7 +71,7 @@ private:
 // The drafter. It observes the features of the tokens that were kept, and no others.
 class drafter_model {
 public:
-    int vocabulary() const { return ::vocabulary; }
+    int vocabulary() const { return characters; }
     int context_limit() const { return 1 << 16; }
     int block_size() const { return 6; }
     int feature_size() const { return 1; }
@@ -81,8 +81,8 @@ public:
     }
     // Row d is of the token d + 1 places after the last one of the text, which has no feature yet.
     void rows(std::span<token_id const>, std::span<float> logits) {
-        for (std::size_t d = 0; d < logits.size() / ::vocabulary; ++d) {
-            std::span<float> const row = logits.subspan(d * ::vocabulary, ::vocabulary);
+        for (std::size_t d = 0; d < logits.size() / characters; ++d) {
+            std::span<float> const row = logits.subspan(d * characters, characters);
             for (float& x : row) x = -6.0F;
             if (place_ + 1 + d < known.size()) row[static_cast<std::size_t>(known[place_ + 1 + d])] += 8.0F;
         }

@@ -98,7 +98,7 @@ TEST(block_rows, of_a_low_rank_term_are_those_written_out) {
 }
 
 TEST(block_rows, of_candidates_are_those_written_out) {
-    for (std::size_t const count : {1, 2, 16, 500}) {
+    for (std::size_t const count : {1U, 2U, 16U, 500U}) {
         test_numbers next(count);
         std::vector<token_id> tokens;
         while (tokens.size() < count) {
