@@ -69,10 +69,12 @@ public:
     void check(std::int32_t vocabulary) const { model_.check(vocabulary); }
     void reset() { model_.reset(); }
     void read(std::span<token_id const> context) { model_.read(context); }
+    /// Hands the target's features to the model.
     void observe(std::span<float const> features,
                  std::span<std::int32_t const> positions) requires observes_features<Draft> {
         model_.observe(features, positions);
     }
+    /// Numbers of a token's features that the model reads.
     [[nodiscard]] std::int32_t feature_size() const requires observes_features<Draft> { return model_.feature_size(); }
     [[nodiscard]] prepared_rows<softmax_row<typename model_rows<Draft>::view>> rows() const noexcept {
         return {rows_, model_.vocabulary()};
