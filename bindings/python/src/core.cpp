@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <limits>
 #include <map>
@@ -816,6 +817,103 @@ private:
     std::vector<std::int32_t> parents_;
 };
 
+/// A step of many requests. The texts are kept until the step begins again.
+class step {
+public:
+    step() { check(md_make_step(&inner_)); }
+    step(step const&) = delete;
+    step& operator=(step const&) = delete;
+    ~step() { md_free_step(inner_); }
+
+    void start() {
+        check(md_start_step(inner_));
+        texts_.clear();
+    }
+    std::int32_t add(std::string const& method, ints const& text, ints const& parents, std::uint64_t seed,
+                     std::uint32_t id, nb::handle given, nb::handle given_of_draft, std::int32_t in_target,
+                     std::int32_t in_draft) {
+        md_step_request r = request(text, in_target, in_draft);
+        md_sampling const of_draft = sampling_of(given_of_draft).all;
+        r.parents = parents.data();
+        r.nodes = static_cast<std::int32_t>(parents.shape(0));
+        r.seed = seed;
+        r.id = id;
+        r.sampling = sampling_of(given).all;
+        r.draft_sampling = &of_draft;
+        std::int32_t number = 0;
+        check(md_add_request(inner_, method_of(method), &r, &number));
+        return number;
+    }
+    std::int32_t add_reading(ints const& text, std::int32_t in_target, std::int32_t in_draft) {
+        md_step_request const r = request(text, in_target, in_draft);
+        std::int32_t number = 0;
+        check(md_add_reading(inner_, &r, &number));
+        return number;
+    }
+    nb::tuple next_level() { return inputs(md_next_level); }
+    nb::tuple target_inputs() { return inputs(md_target_inputs); }
+    void draw(nb::handle logits, bool is_bfloat16, longs const& row_of, int threads) {
+        std::vector<std::int64_t> renumbered;
+        matrix const rows(logits, "logits", is_bfloat16);
+        md_rows const q = rows.view(row_of, row_of.shape(0), renumbered);
+        md_pool* const pool = all_pools().of(threads);
+        nb::gil_scoped_release const released;
+        check(md_draw_level(inner_, pool, &q));
+    }
+    void verify(nb::handle target, bool target_is_bfloat16, longs const& target_rows, nb::handle draft,
+                bool draft_is_bfloat16, longs const& draft_rows, int threads) {
+        std::vector<std::int64_t> renumbered_target, renumbered_draft;
+        matrix const of_target(target, "target", target_is_bfloat16);
+        md_rows const p = of_target.view(target_rows, target_rows.shape(0), renumbered_target);
+        std::optional<matrix> of_draft;
+        md_rows q = MD_ROWS_INIT;
+        if (!draft.is_none()) {
+            of_draft.emplace(draft, "draft", draft_is_bfloat16);
+            q = of_draft->view(draft_rows, draft_rows.shape(0), renumbered_draft);
+        }
+        md_pool* const pool = all_pools().of(threads);
+        nb::gil_scoped_release const released;
+        check(md_verify_step(inner_, pool, &p, of_draft ? &q : nullptr));
+    }
+    nb::tuple result(std::int32_t number) {
+        md_step_result r = MD_STEP_RESULT_INIT;
+        check(md_finish_request(inner_, number, &r));
+        return nb::make_tuple(copy(r.tokens, r.token_count), copy(r.path, r.accepted), r.in_target, r.in_draft,
+                              r.target_context, copy(r.kept_in_target, r.kept_in_target_count), r.draft_context,
+                              copy(r.kept_in_draft, r.kept_in_draft_count));
+    }
+
+private:
+    template <class T>
+    static nb::object copy(T const* data, std::int64_t count) {
+        output<T> found({static_cast<std::size_t>(count)});
+        std::copy_n(data, count, found.data);
+        return found.release();
+    }
+    md_step_request request(ints const& text, std::int32_t in_target, std::int32_t in_draft) {
+        auto const& kept = texts_.emplace_back(text.data(), text.data() + text.shape(0));
+        md_step_request r = MD_STEP_REQUEST_INIT;
+        r.text = kept.data();
+        r.text_size = static_cast<std::int64_t>(kept.size());
+        r.in_target = in_target;
+        r.in_draft = in_draft;
+        return r;
+    }
+    nb::tuple inputs(md_status (*call)(md_step*, md_step_inputs*)) {
+        md_step_inputs in = MD_STEP_INPUTS_INIT;
+        check(call(inner_, &in));
+        output<std::uint64_t> mask({static_cast<std::size_t>(in.count), static_cast<std::size_t>(in.mask_words)});
+        if (in.count > 0) check(md_write_step_mask(inner_, mask.data, in.count * in.mask_words));
+        auto const requests = static_cast<std::int64_t>(texts_.size());
+        return nb::make_tuple(copy(in.tokens, in.count), copy(in.positions, in.count), copy(in.requests, in.count),
+                              copy(in.entries, in.count), copy(in.offsets, requests + 1), in.first_row,
+                              copy(in.scored, in.scored_count), mask.release());
+    }
+
+    md_step* inner_ = nullptr;
+    std::deque<std::vector<std::int32_t>> texts_;
+};
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -861,6 +959,18 @@ NB_MODULE(_core, m) {
     m.def("improvement_factor", &improvement_factor, "alpha"_a, "depth"_a, "cost"_a);
     m.def("memory_bound_speed_up", &memory_bound_speed_up, "efficiency"_a, "depth"_a, "size_ratio"_a);
     m.def("optimal_tree", &optimal_tree, "rates"_a, "nodes"_a);
+    nb::class_<step>(m, "Step")
+        .def(nb::init<>())
+        .def("start", &step::start)
+        .def("add", &step::add, "method"_a, "text"_a, "parents"_a, "seed"_a, "id"_a, "sampling"_a, "draft_sampling"_a,
+             "in_target"_a, "in_draft"_a)
+        .def("add_reading", &step::add_reading, "text"_a, "in_target"_a, "in_draft"_a)
+        .def("next_level", &step::next_level)
+        .def("target_inputs", &step::target_inputs)
+        .def("draw", &step::draw, "logits"_a, "is_bfloat16"_a, "row_of"_a, "threads"_a)
+        .def("verify", &step::verify, "target"_a, "target_is_bfloat16"_a, "target_rows"_a, "draft"_a.none(),
+             "draft_is_bfloat16"_a, "draft_rows"_a, "threads"_a)
+        .def("result", &step::result, "number"_a);
     nb::class_<controller>(m, "Controller")
         .def(nb::init<ints const&, doubles const&, ints const&, doubles const&, double, double, std::int32_t,
                       std::int32_t, std::int32_t, bool, double, double, double, double>())

@@ -25,6 +25,7 @@ from .batch import PADDING, SUPPORT_ENDED, Children, DraftedTree, Verdict, compa
 from .controller import Controller
 from .methods import Law, Method, law, laws, method, methods
 from .speculate import BlockDraft, Generation, draft_tree, speculate
+from .step import Step, StepInputs, StepResult
 from .tree import Tree
 
 __version__ = ".".join(str(_version() // 100**k % 100) for k in (2, 1, 0))
@@ -40,6 +41,9 @@ __all__ = [
     "Method",
     "PADDING",
     "SUPPORT_ENDED",
+    "Step",
+    "StepInputs",
+    "StepResult",
     "Tree",
     "Verdict",
     "analysis",
