@@ -173,6 +173,19 @@ OPTIONS_OF = {
     **dict.fromkeys(("bench/paper_tables --list", "bench/paper_tables NAME", "bench/paper_tables mcsd.table_2"), "bench/paper_tables"),
     "--dim 256 --layers 8 --heads 4 --kv-heads 2 --ffn 688 --lr 2e-3 --seed 1": "models/train/train.py",
     "--dim 96 --layers 2 --heads 3 --kv-heads 1 --ffn 256 --lr 4e-3 --seed 2": "models/train/train.py",
+    "models/train/prepare.py build/corpus": "models/train/prepare.py",
+    **dict.fromkeys(("models/train/features.py models/target build/corpus build/features --kind sampled --chunks 40",
+                     "models/train/features.py models/target build/corpus build/features --kind corpus --chunks 40",
+                     "models/train/features.py models/target build/corpus build/features --kind held-out"),
+                    "models/train/features.py"),
+    **dict.fromkeys(("models/train/train_drafter.py block models/target build/features build/block --steps 2400",
+                     "models/train/train_drafter.py independent models/target build/features build/draft --steps 1200",
+                     "models/train/train_drafter.py eagle models/target build/features build/eagle --steps 1200"),
+                    "models/train/train_drafter.py"),
+    "models/train/check_block_drafter.py models/target build/block": "models/train/check_block_drafter.py",
+    **dict.fromkeys(("models/train/measure_drafter.py block models/target build/features build/block",
+                     "models/train/measure_drafter.py block models/target build/features build/block "
+                     "--reference build/block/reference.json"), "models/train/measure_drafter.py"),
     "--dim 48 --layers 1 --heads 2 --kv-heads 1 --ffn 128 --lr 6e-3 --seed 3": "models/train/train.py",
 }
 PROGRAMS = ("generate", "acceptance", "mpirun", "cmake", "ctest", "conan", "vcpkg", "c++", "g++", "clang++", "nvcc", "python3", "pip")
