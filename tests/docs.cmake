@@ -18,6 +18,8 @@ set(of_concepts
     bernoulli categorical uniform
     # drafter
     check reset read depth_limit grow tree tokens positions mask keep
+    # observes_features
+    observe feature_size
     # cuda::lane_context
     thread rank ranks sync sync_all shuffle shuffle_xor ballot add at_rank mirror accumulators add_to)
 # A row, a weight or a source of rows is called with an index, a sampler with a place for tokens.

@@ -157,8 +157,8 @@ def units(options):
     # No function of the library is in two of the files; each has the fixed-order sum.
     for unit, n in name.items():
         found = symbols(thing(unit, "own"))
-        if not any("sum_chunk" in s and in_namespace(n) in s for s in found):
-            faults.append(f"{unit}: no sum_chunk in {n}, but {sorted(s for s in found if 'multidraft' in s)}")
+        if not any("host_chunk" in s and in_namespace(n) in s for s in found):
+            faults.append(f"{unit}: no host_chunk in {n}, but {sorted(s for s in found if 'multidraft' in s)}")
         for other, of_other in name.items():
             both = {s for s in found & symbols(thing(other, "own")) if "multidraft" in s}
             if of_other != n and both:

@@ -115,7 +115,8 @@ TEST(any_method, refuses_scratch_that_does_not_do) {
         any_method const m = parse_method(name);
         small_problem b;
         if (m.trees() == allowed_trees::chains) b = {{none, 0, 1}, {0, 1, 2}, {0, 0, 0}};
-        if (m.law_name() == law::top_then_one::traits.name || m.law_name() == law::top_paired::traits.name) b.certain = {1, 0, 0};
+        if (m.law_name() == law::top_then_one::traits.name || m.law_name() == law::top_paired::traits.name)
+            b.certain = {1, 0, 0};
         std::int32_t const depth = m.trees() == allowed_trees::chains ? 2 : 1;
         std::size_t const bytes = m.scratch_bytes(3, depth);
         EXPECT_EQ(bytes % 16, 0U);

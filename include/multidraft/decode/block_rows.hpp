@@ -64,6 +64,7 @@ public:
         return static_cast<index_t>(rows_.size()) - 1;
     }
 
+    /// A row by its number.
     [[nodiscard]] entry const& operator[](index_t row) const noexcept { return rows_[static_cast<std::size_t>(row)]; }
     /// All rows by their numbers. Valid until the next `row_at`.
     [[nodiscard]] prepared_rows<entry> all() const noexcept { return {rows_, vocabulary_}; }

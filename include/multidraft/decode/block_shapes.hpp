@@ -33,11 +33,15 @@ class fixed_shape {
 public:
     static constexpr shape_depends_on depends_on = shape_depends_on::nothing;
 
+    /// `shape` for every tree.
     fixed_shape(topology shape) : shape_(std::move(shape)) {}  // NOLINT(google-explicit-constructor)
 
+    /// Levels below the root.
     [[nodiscard]] std::int32_t depth() const noexcept { return shape_.max_depth(); }
+    /// Nothing: the shape is known.
     template <class... Args>
     void start(Args const&...) const noexcept {}
+    /// The shape.
     [[nodiscard]] topology const& shape() const noexcept { return shape_; }
 
 private:
@@ -59,8 +63,10 @@ public:
         budget_.validate();
     }
 
+    /// As deep as the model's block is long.
     [[nodiscard]] std::int32_t depth() const noexcept { return std::numeric_limits<std::int32_t>::max(); }
 
+    /// Chooses the tree of a step from the rows of its first `depth` levels.
     template <class Model, class Sampler>
     void start(host_group const& g, Model& model, block_rows<Model>& rows, std::int32_t depth, token_id root,
                sampling_params const& w, Sampler const& sampler) {
@@ -81,6 +87,7 @@ public:
         shape_ = w.greedy() ? draft::shape_of_rows(draft::top_n{}, outlook_, budget_)
                             : draft::shape_of_rows(sampler, outlook_, budget_);
     }
+    /// The tree of the step.
     [[nodiscard]] topology const& shape() const noexcept { return shape_; }
 
 private:
@@ -110,8 +117,10 @@ public:
         if (levels < 0) refuse("levels", levels, "a tree has 0 levels below the root or more");
     }
 
+    /// Levels below the root at most.
     [[nodiscard]] std::int32_t depth() const noexcept { return levels_; }
 
+    /// Begins a step: the root is reached.
     template <class... Args>
     void start(Args const&...) {
         reach_.assign(1, 1.0);
