@@ -13,6 +13,7 @@
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 // nvcc warns of uncalled functions without linkage, such as those that only a concept uses.
@@ -24,6 +25,7 @@ namespace mc = multidraft::cuda;
 /// A minimal verifier of whole trees, quick to compile.
 struct silent_verifier {
     using law = multidraft::law::iid;
+    static constexpr verify::verifier_traits traits{};
     MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t) {
         return static_cast<std::size_t>(nodes);
     }
