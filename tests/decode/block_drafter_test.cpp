@@ -226,7 +226,8 @@ TEST(block_drafter, of_another_vocabulary_is_refused) {
     table_model<double> target(vocabulary, random_conditional(vocabulary, 11));
     table_block model(vocabulary + 1, 12);
     using drafter = block_drafter<table_block, draft::sequential>;
-    EXPECT_THROW((make_speculative<verify::recursive_rejection<law::sequential>>(target, drafter(model, chain(2)))),
+    EXPECT_THROW(static_cast<void>(
+                     make_speculative<verify::recursive_rejection<law::sequential>>(target, drafter(model, chain(2)))),
                  invalid_input);
     EXPECT_THROW(best_first_shape({.nodes = -1}), invalid_input);
     EXPECT_THROW(reach_shape(0, 2, 2), invalid_input);

@@ -181,7 +181,7 @@ TEST(features, of_another_size_are_refused) {
     feature_target target(vocabulary, random_conditional(vocabulary, 11));
     narrow head(vocabulary, 5);
     using drafter = static_tree_drafter<narrow, draft::sequential>;
-    EXPECT_THROW((make_speculative<rejection>(target, drafter(head, chain(1)))), invalid_input);
+    EXPECT_THROW(static_cast<void>(make_speculative<rejection>(target, drafter(head, chain(1)))), invalid_input);
 }
 
 TEST(features, of_an_engines_arrays_are_copied) {
