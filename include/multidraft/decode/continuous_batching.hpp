@@ -32,7 +32,6 @@
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -68,7 +67,7 @@ struct batching_options {
 ///
 /// `Shapes` chooses the trees: `fixed_shapes`, or `batch_controller`, which shares one budget among the requests. A
 /// request ends with an error of its own, and the others go on, if the model throws `failed_request` or if its rows are
-/// no distributions. Any other exception leaves `step` with all requests as they were before it.
+/// no distributions. Any other exception of a model's `forward` leaves all requests as they were before `step`.
 ///
 /// The models and the threads belong to the caller and must outlive the loop. For one thread at a time.
 template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_language_model Draft,
@@ -353,29 +352,17 @@ private:
         model.keep(sequence, context, now_.entries);
     }
 
-    /// Counts the children tried and accepted along the accepted path.
+    /// Counts the request's step.
     void count(request& r, std::int32_t b) {
         tree_view const tree = now_.step.trees()(b);
-        auto const path = now_.step.accepted(b);
         std::int64_t drafted = 0;
         for (node_id v = 1; v < tree.size(); ++v) drafted += is_absent(tree.tokens[v]) ? 0 : 1;
         for (generation_metrics* const m : {&r.metrics, &metrics_}) {
             m->drafted += drafted;
-            m->accepted += static_cast<std::int64_t>(path.size());
-            for (std::size_t d = 0; d <= path.size(); ++d) {
-                node_id const node = d == 0 ? 0 : path[d - 1];
-                node_range const children = verify::present_children<unchecked>(tree, node);
-                if (children.count == 0) continue;
-                m->tried(d, d < path.size());
-                m->tried_ranks(children.count, d < path.size() ? path[d] - children.first : none);
-            }
+            detail::count_accepted(tree, now_.step.accepted(b), *m);
         }
         ++r.metrics.target_calls;
     }
-    /// Trees of a batch have slots without a child.
-    struct unchecked {
-        static constexpr bool throws = false;
-    };
 
     struct all_requests {
         queue waiting, active;

@@ -125,7 +125,7 @@ private:
                                     context, span<node_id>(path_), scratch_.template of<Verifier>(tree_.size(), depth));
         }
         tree_view const tree = tree_.tree().tree;
-        count(tree, v, m);
+        detail::count_accepted(tree, std::span<node_id const>(path_).first(static_cast<std::size_t>(v.accepted)), m);
         if (options.observer) observe(g, state, options, p, v);
         accepted_.assign(tree, path_, v);
         auto const emitted = static_cast<std::size_t>(state.emit(accepted_.tokens()));
@@ -158,18 +158,6 @@ private:
             nodes, logits_);
         ++m.target_calls;
         return {logits.data(), nodes, target_.vocabulary()};
-    }
-
-    /// Counts the children tried and accepted along the accepted path.
-    void count(tree_view tree, verdict const& v, generation_metrics& m) const {
-        m.accepted += v.accepted;
-        for (std::int32_t d = 0; d <= v.accepted; ++d) {
-            node_id const node = d == 0 ? 0 : path_[static_cast<std::size_t>(d - 1)];
-            node_range const children = tree.children(node);
-            if (children.count == 0) continue;
-            m.tried(static_cast<std::size_t>(d), d < v.accepted);
-            m.tried_ranks(children.count, d < v.accepted ? path_[static_cast<std::size_t>(d)] - children.first : -1);
-        }
     }
 
     template <class Rows>

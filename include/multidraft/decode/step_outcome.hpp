@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -32,6 +35,22 @@ struct step_outcome {
     std::span<node_id const> path;  ///< accepted nodes, the root left out, in order
     step_seconds seconds;
 };
+
+namespace detail {
+
+/// Counts a step: the nodes accepted, and the children tried and accepted along their path, by depth and by rank.
+inline void count_accepted(tree_view tree, std::span<node_id const> path, generation_metrics& m) {
+    m.accepted += static_cast<std::int64_t>(path.size());
+    for (std::size_t d = 0; d <= path.size(); ++d) {
+        node_id const node = d == 0 ? 0 : path[d - 1];
+        node_range const children = verify::present_children(tree, node);
+        if (children.count == 0) continue;
+        m.tried(d, d < path.size());
+        m.tried_ranks(children.count, d < path.size() ? path[d] - children.first : none);
+    }
+}
+
+}  // namespace detail
 
 /// A drafter that gets the outcome of every step: `drafter.learn(outcome)`. The trees of later steps may depend on it,
 /// whatever the verifier, since the draws of different steps are independent.

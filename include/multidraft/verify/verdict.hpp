@@ -80,12 +80,19 @@ struct candidate_list {
 
 /// The children of a node that were drawn. The trees of a batch may have slots without a child, the last ones
 /// (`is_absent`).
+[[nodiscard]] MULTIDRAFT_HD inline node_range present_children(tree_view tree, node_id node) {
+    auto children = tree.children(node);
+    while (children.count > 0 && is_absent(tree.tokens[children.end() - 1])) --children.count;
+    return children;
+}
+
+/// The same for a group; the trees of one that throws have no such slots.
 template <class G>
 [[nodiscard]] MULTIDRAFT_HD node_range present_children(tree_view tree, node_id node) {
-    auto children = tree.children(node);
-    if constexpr (!G::throws)
-        while (children.count > 0 && is_absent(tree.tokens[children.end() - 1])) --children.count;
-    return children;
+    if constexpr (G::throws)
+        return tree.children(node);
+    else
+        return present_children(tree, node);
 }
 
 /// How many children of a node are certain; 0 for laws without certain children. `none` where an unchecked tree has no
