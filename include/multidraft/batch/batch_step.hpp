@@ -151,7 +151,7 @@ public:
                    "request " + std::to_string(twin) +
                        " has this seed, id and length of text, and would have the same draws");
         if (groups_.empty() || !(groups_.back().method == method)) groups_.push_back({method, requests()});
-        requests_.add(r.text, r.seed, r.id, r.sampling, r.draft_sampling, r.in_draft);
+        requests_.add(r.text, r.seed, r.id, r.sampling, r.draft_sampling);
         trees_.add(shape, r.text[r.text.size() - 1]);
         draft_.reader.add_request(shape.size(), r.in_draft);
         target_.reader.add_request(shape.size(), r.in_target);
@@ -168,7 +168,7 @@ public:
             refuse("text.size", length, "there is a token to read, and positions are below 2^31");
         check_cached("in_target", r.in_target, length);
         check_cached("in_draft", r.in_draft, length);
-        requests_.add_reading(r.text, r.in_draft);
+        requests_.add_reading(r.text);
         draft_.reader.add_request(0, r.in_draft);
         target_.reader.add_request(0, r.in_target);
         return requests() - 1;
@@ -287,7 +287,7 @@ public:
     [[nodiscard]] index_t in_draft(std::int32_t b) const {
         check_verified(b);
         if (b >= decoded()) return static_cast<index_t>(requests_.text[at(b)].size());
-        if (!draft_.reader.has_read(b)) return requests_.in_draft[at(b)];
+        if (!draft_.reader.has_read(b)) return draft_.reader.in_cache(b);
         return static_cast<index_t>(requests_.text[at(b)].size()) + verdicts_.read_by_draft[at(b)];
     }
 

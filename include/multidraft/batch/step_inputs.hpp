@@ -131,6 +131,8 @@ public:
     [[nodiscard]] std::vector<std::int64_t> const& row_of_node() const noexcept { return step_.row_of_node; }
     /// Whether the request was read.
     [[nodiscard]] bool has_read(std::int32_t b) const noexcept { return step_.root_entry[at(b)] != none; }
+    /// The tokens of a request that the cache held before the step.
+    [[nodiscard]] index_t in_cache(std::int32_t b) const noexcept { return step_.first_entries[at(b)]; }
     /// The cache entry of a request's root.
     [[nodiscard]] index_t root_entry(std::int32_t b) const noexcept { return step_.root_entry[at(b)]; }
     /// The cache entry of a node; `none`: not read.

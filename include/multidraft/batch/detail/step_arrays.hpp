@@ -30,7 +30,6 @@ struct step_requests {
     std::vector<std::uint32_t> ids;
     std::vector<std::int32_t> positions;
     std::vector<sampling_params> sampling, draft_sampling;
-    std::vector<index_t> in_draft;
 
     void clear() {
         text.clear();
@@ -39,23 +38,18 @@ struct step_requests {
         positions.clear();
         sampling.clear();
         draft_sampling.clear();
-        in_draft.clear();
     }
     void add(span<token_id const> tokens, std::uint64_t seed, std::uint32_t id, sampling_params const& of_target,
-             sampling_params const& of_draft, index_t read_by_draft) {
+             sampling_params const& of_draft) {
         text.push_back(tokens);
         seeds.push_back(seed);
         ids.push_back(id);
         positions.push_back(static_cast<std::int32_t>(tokens.size()) - 1);
         sampling.push_back(of_target);
         draft_sampling.push_back(of_draft);
-        in_draft.push_back(read_by_draft);
     }
     /// A request that only reads.
-    void add_reading(span<token_id const> tokens, index_t read_by_draft) {
-        text.push_back(tokens);
-        in_draft.push_back(read_by_draft);
-    }
+    void add_reading(span<token_id const> tokens) { text.push_back(tokens); }
     /// The request that has the draws of this seed, id and position; `none` if there is none.
     [[nodiscard]] std::int32_t same_draws(std::uint64_t seed, std::uint32_t id, std::int32_t position) const noexcept {
         for (std::size_t b = 0; b < seeds.size(); ++b)
