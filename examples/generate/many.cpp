@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "automatic_trees.hpp"
-#include "call_seconds.hpp"
 #include "command_line.hpp"
 #include "generate/progress.hpp"
 #include "generate/report.hpp"
@@ -177,19 +176,8 @@ std::vector<std::string> read_prompts(std::string const& file) {
 step_times times_of_many(transformer& target, transformer& draft, method const& how,
                          std::vector<token_id> const& prompt, generation_options const& options,
                          many_options const& many) {
-    constexpr double longest = 4;  // seconds of all calls
-    std::int32_t const most = std::min(256, many.parallel * (many.budget + 1));
-    std::vector<std::int32_t> sizes;
-    for (std::int32_t rows = 1; rows < most; rows = rows < 4 ? rows + 1 : rows + rows / 2) sizes.push_back(rows);
-    sizes.push_back(most);
-    auto const [target_seconds, draft_seconds] = median_call_seconds<transformer>(target, draft, sizes, longest);
-    std::vector<std::pair<std::int32_t, double>> of_target, of_draft;
-    for (std::size_t k = 0; k < sizes.size(); ++k) {
-        of_target.emplace_back(sizes[k], target_seconds[k]);
-        of_draft.emplace_back(sizes[k], draft_seconds[k]);
-    }
-    return {analysis::call_cost(std::move(of_target)), analysis::call_cost(std::move(of_draft)),
-            measure_library(target, draft, how, prompt, options)};
+    std::int32_t const rows = std::min(256, many.parallel * (many.budget + 1));
+    return measure_times(target, draft, how, prompt, options, rows - 1);
 }
 
 int generate_many(std::shared_ptr<transformer_weights const> const& target,

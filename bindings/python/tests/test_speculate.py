@@ -16,6 +16,16 @@ def chi_squared(counts, expected):
     return ((c - e) ** 2 / e).sum(), len(e) - 1
 
 
+def expect_law(counts, target, text, runs, name):
+    """Counts of a text's next two tokens against the target's law of them."""
+    first = target.law(text)
+    expected = np.stack([first[x] * target.law([*text, x]) for x in range(len(first))]) * runs
+    statistic, freedom = chi_squared(counts.ravel(), expected.ravel())
+    # Six standard deviations of a chi-squared, by Wilson and Hilferty.
+    z = ((statistic / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / np.sqrt(2 / (9 * freedom))
+    assert z < 5, (name, statistic, freedom)
+
+
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_the_law_of_the_text_is_the_targets(method, models):
     vocabulary, runs = 5, 600
@@ -25,12 +35,7 @@ def test_the_law_of_the_text_is_the_targets(method, models):
     for seed in range(runs):
         tokens = multidraft.speculate(method.name, TREES[method.shapes], target, draft, text, tokens=2, seed=seed).tokens
         counts[tokens[0], tokens[1]] += 1
-    first = target.law(text)
-    expected = np.stack([first[x] * target.law([*text, x]) for x in range(vocabulary)]) * runs
-    statistic, freedom = chi_squared(counts.ravel(), expected.ravel())
-    # Six standard deviations of a chi-squared, by Wilson and Hilferty.
-    z = ((statistic / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / np.sqrt(2 / (9 * freedom))
-    assert z < 5, (method.name, statistic, freedom)
+    expect_law(counts, target, text, runs, method.name)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
@@ -88,10 +93,7 @@ def test_a_block_draft_observes_the_accepted_path(method, models):
     for seed in range(runs):
         result = multidraft.speculate(method, "3x1", with_features(target), Block(vocabulary), text, tokens=2, seed=seed)
         counts[tuple(result.tokens)] += 1
-    first = target.law(text)
-    expected = np.stack([first[x] * target.law([*text, x]) for x in range(vocabulary)]) * runs
-    statistic, freedom = chi_squared(counts.ravel(), expected.ravel())
-    assert ((statistic / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / np.sqrt(2 / (9 * freedom)) < 5
+    expect_law(counts, target, text, runs, method)
     draft = Block(vocabulary)
     result = multidraft.speculate(method, "3x2x1", with_features(target), draft, text, tokens=40, stop=[0], seed=3)
     final = text + result.tokens
