@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "multidraft/base/error.hpp"
@@ -31,10 +33,10 @@ namespace MULTIDRAFT_NAMESPACE {
 namespace {
 
 constexpr index_t vocabulary = 60;
-constexpr std::int64_t entries_of_a_request = 256;
+constexpr std::int64_t entries_of_a_request = 1024;
 
 testing::conditional const target_law = testing::random_conditional(vocabulary, 3);
-testing::conditional const draft_law = testing::random_conditional(vocabulary, 4, 1);
+testing::conditional const draft_law = testing::random_conditional(vocabulary, 4, 3);
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -93,9 +95,10 @@ struct request {
 
 /// Runs steps until every text is `length` tokens longer. Request b has cache b.
 template <class Step>
-void run(Step& step, host_threads const& pool, std::vector<request*> const& requests, std::size_t length) {
+void run(Step& step, host_threads const& pool, std::vector<request*> const& requests, std::size_t length,
+         testing::conditional const& of_draft = draft_law) {
     cached_model target(target_law, requests.size());
-    cached_model draft(draft_law, requests.size());
+    cached_model draft(of_draft, requests.size());
     std::vector<std::size_t> slot;
     std::vector<std::size_t> wanted;
     for (std::size_t b = 0; b < requests.size(); ++b) {
@@ -131,6 +134,9 @@ void run(Step& step, host_threads const& pool, std::vector<request*> const& requ
             r.in_draft = step.in_draft(index);
             ASSERT_EQ(r.in_target, static_cast<index_t>(r.text.size()) - 1);
             ASSERT_LE(r.in_draft, r.in_target);
+            for (auto const& [model, count] : {std::pair{&target, r.in_target}, std::pair{&draft, r.in_draft}})
+                ASSERT_TRUE(std::equal(r.text.begin(), r.text.begin() + count,
+                                       model->cache.begin() + static_cast<std::ptrdiff_t>(b) * entries_of_a_request));
             going = going || r.text.size() < wanted[b];
         }
     }
@@ -185,6 +191,23 @@ TEST(batch_step, so_are_those_of_verifiers_that_need_scratch_and_certain_childre
 }
 TEST(batch_step, so_are_those_of_verifiers_that_read_no_draft) {
     expect_the_loops_texts<draft::sequential, verify::naive<law::sequential>>();
+}
+
+TEST(batch_step, caches_hold_the_text_where_children_are_missing) {
+    // The third child of each node is missing, and the nodes below the others are read one entry earlier. Of the
+    // target's own law most are accepted.
+    auto const missing = [] {
+        return request{{2, 2}, branching({3, 3, 1}), 31, {.top_k = 3}, sampling_params{.top_k = 2}};
+    };
+    auto together = some_requests();
+    together.push_back(missing());
+    std::vector<request*> all;
+    for (auto& r : together) all.push_back(&r);
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    run(step, host_threads(2), all, 60, target_law);
+    request alone = missing();
+    run(step, host_threads(1), {&alone}, 60, target_law);
+    EXPECT_TRUE(std::equal(alone.text.begin(), alone.text.begin() + 62, together.back().text.begin()));
 }
 
 TEST(batch_step, methods_by_request_are_those_of_each_alone) {

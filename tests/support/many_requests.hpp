@@ -29,7 +29,7 @@ using verifier_type = verify::nested_ranked_block<law::stratified>;
 inline constexpr std::int32_t vocabulary = 20;
 
 inline conditional law_of_target() { return random_conditional(vocabulary, 31); }
-inline conditional law_of_draft() { return random_conditional(vocabulary, 32, 1); }
+inline conditional law_of_draft() { return random_conditional(vocabulary, 32, 2); }
 
 struct asked {
     std::vector<token_id> prompt;
