@@ -95,6 +95,38 @@ TEST(continuous_batching, a_callback_gets_the_tokens_and_may_end_its_request) {
     EXPECT_LT(got.size(), 14U);
 }
 
+TEST(continuous_batching, a_callback_that_throws_ends_its_request_alone) {
+    auto const requests = random_requests(5, 9);
+    model target(vocabulary, law_of_target(), 3);
+    model draft(vocabulary, law_of_draft(), 3);
+    host_threads const threads(1);
+    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(2)));
+    for (std::size_t k = 0; k < requests.size(); ++k)
+        loop.submit(requests[k].prompt, requests[k].options, [k](std::span<token_id const>) -> bool {
+            if (k == 2) throw std::runtime_error("no room");
+            if (k == 3) throw 3;
+            return true;
+        });
+    while (loop.step()) {
+    }
+    auto const done = loop.take_finished();
+    ASSERT_EQ(done.size(), requests.size());
+    std::int64_t tokens = 0;
+    for (auto const& f : done) {
+        auto const whole = alone(requests[static_cast<std::size_t>(f.ticket)], chain(2)).tokens;
+        tokens += static_cast<std::int64_t>(f.result.tokens.size());
+        if (whole.empty()) continue;  // nothing was emitted, so the callback was not called
+        if (f.ticket == 2 || f.ticket == 3) {
+            EXPECT_EQ(f.error, f.ticket == 2 ? "its callback threw: no room" : "its callback threw");
+            EXPECT_LE(f.result.tokens.size(), 3U);
+        } else {
+            EXPECT_EQ(f.error, "");
+            EXPECT_EQ(f.result.tokens, whole);
+        }
+    }
+    EXPECT_EQ(loop.metrics().tokens, tokens);
+}
+
 TEST(continuous_batching, a_request_that_the_model_cannot_go_on_with_ends_alone) {
     auto requests = random_requests(20, 3);
     for (auto& a : requests) {
@@ -229,6 +261,23 @@ TEST(continuous_batching, refusals) {
     auto loop = make_continuous_batching<sampler_type, verifier_type>(target, target, threads);
     EXPECT_NE(refusal([&] { loop.submit({}, {}); }).find("prompt.size = 0"), std::string::npos);
     EXPECT_FALSE(loop.step());
+
+    generation_options options;
+    options.max_tokens = 4;
+    std::vector<token_id> const prompt{1};
+    loop.submit(prompt, options);
+    EXPECT_EQ(refusal([&] { loop.submit(prompt, options); }),
+              "options.request = 0: request 0 has not ended and has this number and this seed, so both would get the "
+              "same draws");
+    options.request = 1;
+    loop.submit(prompt, options);  // another number
+    options.request = 0;
+    options.seed = 5;
+    loop.submit(prompt, options);  // another seed
+    while (loop.step()) {
+    }
+    options.seed = generation_options{}.seed;
+    loop.submit(prompt, options);  // the first has ended
 }
 
 }  // namespace

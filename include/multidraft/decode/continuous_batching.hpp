@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -66,8 +67,9 @@ struct batching_options {
 /// keeps its number here, so that later nodes have other draws.
 ///
 /// `Shapes` chooses the trees: `fixed_shapes`, or `batch_controller`, which shares one budget among the requests. A
-/// request ends with an error of its own, and the others go on, if the model throws `failed_request` or if its rows are
-/// no distributions. Any other exception of a model's `forward` leaves all requests as they were before `step`.
+/// request ends with an error of its own, and the others go on, if the model throws `failed_request`, if its rows are no
+/// distributions, or if its callback throws. Any other exception of a model's `forward` leaves all requests as they were
+/// before `step`.
 ///
 /// The models and the threads belong to the caller and must outlive the loop. For one thread at a time.
 template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_language_model Draft,
@@ -99,10 +101,17 @@ public:
     }
 
     /// Submits a request and returns its ticket. `on_tokens`, which may be empty, gets the tokens of each step; if it
-    /// returns false the request ends. Requests with equal seeds need different `options.request`. Throws
-    /// `invalid_input` as a loop of one request does.
+    /// returns false the request ends, and if it throws the request ends with that error. Throws `invalid_input` as a
+    /// loop of one request does, and for the seed and `options.request` of a request that waits or is in flight: both
+    /// would get the same draws. O(requests that have not ended).
     std::int64_t submit(std::span<token_id const> prompt, generation_options options, token_callback on_tokens = {}) {
         validate(options, prompt, models_.target.vocabulary(), models_.target.context_limit());
+        for (auto const* const requests : {&queues_.waiting, &queues_.active})
+            for (auto const& r : *requests)
+                if (r->options.seed == options.seed && r->options.request == options.request)
+                    refuse("options.request", options.request,
+                           "request " + std::to_string(r->ticket) +
+                               " has not ended and has this number and this seed, so both would get the same draws");
         queues_.waiting.push_back(std::make_unique<request>(queues_.next_ticket, prompt, std::move(options),
                                                             std::move(on_tokens), models_.target.context_limit()));
         return queues_.next_ticket++;
@@ -338,9 +347,23 @@ private:
                 end_with(&r, "a row of a model is no distribution");
                 continue;
             }
-            metrics_.tokens += r.text.emit(tokens);
-            if (r.text.ended()) end_with(&r, {});
+            emit(r, tokens);
         }
+    }
+
+    /// Emits tokens of a request, and ends it if its text or its callback does.
+    void emit(request& r, std::span<token_id const> tokens) {
+        std::int32_t const before = r.text.length();
+        std::string error;
+        try {
+            r.text.emit(tokens);
+        } catch (std::exception const& e) {
+            error = std::string("its callback threw: ") + e.what();
+        } catch (...) {
+            error = "its callback threw";
+        }
+        metrics_.tokens += r.text.length() - before;
+        if (r.text.ended() || !error.empty()) end_with(&r, std::move(error));
     }
 
     template <class Model>
