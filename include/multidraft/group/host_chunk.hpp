@@ -40,9 +40,10 @@ protected:
         // A chunk of minus infinities has no mass (and infinity - infinity is not a number); one that holds NaN has a
         // NaN sum.
         Real const base = peak == minus_infinity<Real> ? Real(0) : peak;
-        total = sum(c, n, function_of{x, [weight, base](auto const& row, index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                                          return weight(row(i) - base);
-                                      }});
+        auto const exponential = [weight, base](auto const& row, index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            return weight(row(i) - base);
+        };
+        total = sum(c, n, function_of<X, decltype(exponential), true>{x, exponential});
     }
 
     template <class F, class Real>
@@ -117,6 +118,8 @@ protected:
         for (index_t l = 0; l < block; ++l) best[l] = minus_infinity<real>;
         for (index_t r = 0; r < whole; ++r) {
             index_t const at = begin + r * block;
+            if constexpr (has_runs<F>)
+                if (f.is_empty_run(at)) continue;  // minus infinities
             by_runs(f, at, at + block, [&](auto const& here, index_t, index_t) MULTIDRAFT_INLINE_LAMBDA {
                 for (index_t l = 0; l < block; ++l) {
                     real const x = here(at + l);

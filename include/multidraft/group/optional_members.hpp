@@ -21,6 +21,7 @@
 //   rows             `may_have_mass(i)`,                  sparse_distribution         tokens without mass are found
 //   (`distribution`) `may_have_all_mass()`                                            by their mass
 //                    `order(i)`, `order_limit()`          has_order                   by weight; all may be taken
+//                    `candidates()`, `only(k)`            lists_candidates            all V tokens may have mass
 //   rows of trees    `with_sums(g, node)`                 has_with_sums               one more pass to draw from a row
 //   verifiers        `scratch_bytes(nodes, depth)`        verify::needs_scratch       called without scratch
 //   laws             `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it

@@ -94,8 +94,9 @@ MULTIDRAFT_HD MULTIDRAFT_INLINE void by_runs(F const& f, index_t begin, index_t 
 
 }  // namespace detail
 
-/// f(x, i) as a function of i, which has runs where x has: in place of a lambda that captures x.
-template <class X, class F>
+/// f(x, i) as a function of i, which has runs where x has: in place of a lambda that captures x. `EmptyAlike`: f does not
+/// count either where x does not.
+template <class X, class F, bool EmptyAlike = false>
 struct function_of {
     X x;
     F f;
@@ -104,12 +105,17 @@ struct function_of {
     [[nodiscard]] MULTIDRAFT_HD function_of in_chunk(index_t begin, index_t end) const requires has_runs<X> {
         return {x.in_chunk(begin, end), f};
     }
-    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t) const requires has_runs<X> { return false; }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run([[maybe_unused]] index_t begin) const requires has_runs<X> {
+        if constexpr (EmptyAlike)
+            return x.is_empty_run(begin);
+        else
+            return false;
+    }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
                                                 Body const& body) const requires has_runs<X> {
         x.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
-            body(function_of<std::remove_cvref_t<decltype(here)>, F>{here, f});
+            body(function_of<std::remove_cvref_t<decltype(here)>, F, EmptyAlike>{here, f});
         });
     }
 };

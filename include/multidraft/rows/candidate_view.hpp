@@ -18,9 +18,9 @@ namespace MULTIDRAFT_NAMESPACE {
 /// likeliest tokens only ([DSpark]'s successors, engines that copy a top-k from a device). Tokens rise. A view of the
 /// caller's arrays.
 ///
-/// The children are drawn from this row and verified with it, so nothing is lost but what the draft left out. The host
-/// group passes over runs without a candidate (`has_runs`); elsewhere an entry costs a search among the
-/// candidates.
+/// The children are drawn from this row and verified with it, so nothing is lost but what the draft left out. Ranked
+/// verifiers count its candidates alone (`lists_candidates`), and the host group passes over runs without one
+/// (`has_runs`); elsewhere an entry costs a search among the candidates.
 template <class T = float>
 class candidate_view {
 public:
@@ -44,6 +44,15 @@ public:
         return k < tokens_.size() && tokens_[k] == i ? to_real(logits_[k]) : minus_infinity<real>;
     }
 
+    /// The tokens that have a logit, which rise.
+    [[nodiscard]] MULTIDRAFT_HD span<token_id const> candidates() const noexcept { return tokens_; }
+    /// The row with the k-th candidate alone.
+    [[nodiscard]] MULTIDRAFT_HD candidate_view only(index_t k) const noexcept {
+        candidate_view result = *this;
+        result.tokens_ = tokens_.subspan(static_cast<std::size_t>(k), 1);
+        result.logits_ = logits_ + k;
+        return result;
+    }
     /// See `has_runs`.
     [[nodiscard]] MULTIDRAFT_HD candidate_view in_chunk(index_t begin, index_t end) const noexcept {
         candidate_view result = *this;

@@ -33,6 +33,15 @@ concept sparse_distribution = distribution<D> && requires(D const& row, index_t 
     { row.may_have_all_mass() } -> std::convertible_to<bool>;
 };
 
+/// A distribution without mass outside a list of tokens, which rise: `row.candidates()`. What is done for every token
+/// with mass then takes O(candidates), and nothing of V. `row.only(k)` is the row with the k-th candidate alone, and
+/// finds its mass without a search.
+template <class D>
+concept lists_candidates = distribution<D> && requires(D const& row, index_t k) {
+    { row.candidates() } -> std::convertible_to<span<token_id const>>;
+    { row.only(k) } -> std::same_as<D>;
+};
+
 /// A row whose tokens have an order other than that of the weights: `row.order(i)`, larger values first. Only the first
 /// `row.order_limit()` tokens in this order may be taken.
 template <class D>
@@ -133,6 +142,19 @@ template <distribution D>
         return n;
     }
 }
+
+namespace detail {
+
+/// Probabilities that are given as a function: what a distribution is on a run.
+template <class F>
+struct probabilities_on_run {
+    F values;
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return values.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const { return values(i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto weight(index_t i) const { return values(i); }
+};
+
+}  // namespace detail
 
 /// log(row(x)), at most 0; minus infinity for a token without mass. O(1).
 ///

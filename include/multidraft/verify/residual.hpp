@@ -70,7 +70,8 @@ struct residual {
     [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires multidraft::detail::has_elsewhere<Q> {
         return residual<P, decltype(q.elsewhere()), Scaled>{p, q.elsewhere(), c};
     }
-    /// See `has_runs`: exists where p or q has runs. An expensive q is never evaluated on a whole run.
+    /// See `has_runs`: exists where p or q has runs. An expensive q is never evaluated on a whole run, and none is on
+    /// its empty runs.
     [[nodiscard]] MULTIDRAFT_HD residual in_chunk(index_t begin, index_t end) const
         requires((has_runs<P> || has_runs<Q>)&&!detail::is_expensive<Q>) {
         return {multidraft::detail::in_chunk(p, begin, end), multidraft::detail::in_chunk(q, begin, end), c};
@@ -87,6 +88,14 @@ struct residual {
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end, Body const& body) const
         requires((has_runs<P> || has_runs<Q>)&&!detail::is_expensive<Q>) {
         multidraft::detail::on_run(p, begin, end, [&](auto const& p_here) MULTIDRAFT_INLINE_LAMBDA {
+            if constexpr (has_runs<Q>) {
+                if (q.is_empty_run(begin)) {
+                    using nothing = multidraft::detail::probabilities_on_run<constant_run<probability_of<Q>>>;
+                    body(residual<std::remove_cvref_t<decltype(p_here)>, nothing, Scaled>{
+                        p_here, {{probability_of<Q>(0), q.size()}}, c});
+                    return;
+                }
+            }
             multidraft::detail::on_run(q, begin, end, [&](auto const& q_here) MULTIDRAFT_INLINE_LAMBDA {
                 using plain_p = std::remove_cvref_t<decltype(p_here)>;
                 using plain_q = std::remove_cvref_t<decltype(q_here)>;

@@ -40,6 +40,25 @@ struct row_in_units {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const requires sparse_distribution<Q> {
         return row.may_have_all_mass();
     }
+    [[nodiscard]] MULTIDRAFT_HD span<token_id const> candidates() const requires lists_candidates<Q> {
+        return row.candidates();
+    }
+    [[nodiscard]] MULTIDRAFT_HD row_in_units only(index_t k) const requires lists_candidates<Q> {
+        return {row.only(k)};
+    }
+    [[nodiscard]] MULTIDRAFT_HD row_in_units in_chunk(index_t begin, index_t end) const requires has_runs<Q> {
+        return {row.in_chunk(begin, end)};
+    }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires has_runs<Q> {
+        return row.is_empty_run(begin);
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<Q> {
+        row.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(row_in_units<std::remove_cvref_t<decltype(here)>, Real>{here});
+        });
+    }
 };
 
 /// A draft's row in units. Free where the row can absorb a factor (`row.times`).
@@ -56,10 +75,20 @@ template <distribution Q, class Real>
 using in_units_of = decltype(in_units<Real>(std::declval<Q const&>()));
 
 /// The mass of q, a row in units, outside the tokens drawn. The difference is exact enough until little is left; then
-/// the rest is summed.
+/// the rest is summed: one pass over q, or over its candidates if it lists them.
 template <group G, distribution Q, class Real>
 [[nodiscard]] MULTIDRAFT_HD Real mass_left(G const& g, Q const& q, span<token_id const> drawn, Real difference) {
     if (difference > Real(0.125) * units_in_1<Real>) return difference;
+    if constexpr (lists_candidates<Q>) {
+        Real left = 0;
+        span<token_id const> const tokens = q.candidates();
+        for (index_t k = 0; k < static_cast<index_t>(tokens.size()); ++k) {
+            bool taken = false;
+            for (token_id const x : drawn) taken = taken || x == tokens[k];
+            if (!taken) left += static_cast<Real>(q.only(k)(tokens[k]));
+        }
+        return left;
+    }
     auto sums = g.sum_chunks(q.size(), q);
 
     MULTIDRAFT_ROLL
@@ -99,6 +128,15 @@ public:
         bool found = false;
         for (token_id const x : tokens_) found = found || (x >= begin && x < end);
         return found;
+    }
+
+    /// The tokens.
+    [[nodiscard]] MULTIDRAFT_HD span<token_id const> tokens() const { return tokens_; }
+    /// The same with another form of q.
+    [[nodiscard]] MULTIDRAFT_HD certain_tokens with(Q const& row) const {
+        certain_tokens here = *this;
+        here.q = row;
+        return here;
     }
 
     Q q;

@@ -12,6 +12,7 @@
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
+#include "multidraft/group/runs.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
@@ -64,11 +65,47 @@ private:
     std::conditional_t<sizeof(Real) == 4, std::uint64_t, pair> both_{};
 };
 
+/// The number of the first candidate of q from token `begin` on. O(log candidates).
+template <lists_candidates Q>
+[[nodiscard]] MULTIDRAFT_HD index_t first_candidate(Q const& q, index_t begin) {
+    span<token_id const> const tokens = q.candidates();
+    index_t low = 0;
+    for (auto left = static_cast<index_t>(tokens.size()); left > 0;) {
+        index_t const half = left / 2;
+        bool const right = tokens[low + half] < begin;
+        low += right ? half + 1 : 0;
+        left = right ? left - half - 1 : half;
+    }
+    return low;
+}
+
+/// Whether q has a candidate in [begin, end).
+template <lists_candidates Q>
+[[nodiscard]] MULTIDRAFT_HD bool any_candidate_in(Q const& q, index_t begin, index_t end) {
+    index_t const k = first_candidate(q, begin);
+    return k < static_cast<index_t>(q.candidates().size()) && q.candidates()[k] < end;
+}
+
+/// Calls `body` with a law that has mass at the candidates of q and at some other tokens alone, written out for a run.
+template <class Law, lists_candidates Q, class Body>
+MULTIDRAFT_HD MULTIDRAFT_INLINE void on_run_of_candidates(Law const& law, Q const& q, span<token_id const> others,
+                                                          index_t begin, index_t end, Body const& body) {
+    using real = probability_of<Law>;
+    real values[static_cast<std::size_t>(run_length)] = {};
+    span<token_id const> const tokens = q.candidates();
+    for (index_t k = first_candidate(q, begin); k < static_cast<index_t>(tokens.size()) && tokens[k] < end; ++k)
+        values[tokens[k] - begin] = law.with(q.only(k))(tokens[k]);
+    for (token_id const x : others)
+        if (x >= begin && x < end) values[x - begin] = law(x);
+    body(multidraft::detail::probabilities_on_run<run_values<real>>{{values, begin, law.size()}});
+}
+
 /// q times a function of p/q that is linear between grid points: the law of the candidate outside the certain tokens.
 template <distribution P, distribution Q>
 struct law_of_draws {
     using real = probability_of<P>;
-    static constexpr bool expensive = true;  ///< to evaluate: worth a test whether it is needed
+    /// To evaluate: worth a test whether it is needed.
+    static constexpr bool expensive = !lists_candidates<Q>;
     ratio_of<P, Q> where;
     grid_density<real> const* density;  ///< at the grid points
     real inverse;                       ///< 1 / the mass of q outside the certain tokens
@@ -80,13 +117,17 @@ struct law_of_draws {
         return fp::mul(qi, density[at.grid_point](at.share));
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
+    /// The same with another form of q.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD law_of_draws with(Q const& q) const {
+        return {{where.p, q, where.left, where.pooled, where.scale}, density, inverse};
+    }
 };
 
 /// m~, the law of the candidate. A distribution, normalised up to rounding.
 template <distribution P, distribution Q>
 struct candidate_law {
     using real = probability_of<P>;
-    static constexpr bool expensive = true;
+    static constexpr bool expensive = !lists_candidates<Q>;
     law_of_draws<P, Q> draws;
     certain_tokens<Q> certain;
 
@@ -95,10 +136,24 @@ struct candidate_law {
         return certain.holds(i) ? real(0) : draws(i);
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
-    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const {
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires(!lists_candidates<Q>) {
         return !certain.any_in(begin, end);
     }
-    [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> elsewhere() const { return draws; }
+    [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> elsewhere() const requires(!lists_candidates<Q>) { return draws; }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD candidate_law with(Q const& q) const {
+        return {draws.with(q), certain.with(q)};
+    }
+    [[nodiscard]] MULTIDRAFT_HD candidate_law in_chunk(index_t begin, index_t end) const requires lists_candidates<Q> {
+        return with(draws.where.q.in_chunk(begin, end));
+    }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires lists_candidates<Q> {
+        return !any_candidate_in(draws.where.q, begin, begin + run_length);
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires lists_candidates<Q> {
+        on_run_of_candidates(*this, draws.where.q, {}, begin, end, body);
+    }
 };
 
 /// The sets of ranks at the grid points of one node: plain memory, of one lane or shared by all.

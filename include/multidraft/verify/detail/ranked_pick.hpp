@@ -30,7 +30,7 @@ namespace MULTIDRAFT_NAMESPACE::verify::detail {
 template <distribution P, distribution Q>
 struct picked_law {
     using real = probability_of<P>;
-    static constexpr bool expensive = true;
+    static constexpr bool expensive = !lists_candidates<Q>;
     law_of_draws<P, Q> draws;
     certain_tokens<Q> certain;
     real certain_factor;  ///< R f / p(certain)
@@ -40,10 +40,25 @@ struct picked_law {
         return certain.holds(i) ? fp::mul(draws.where.p(i), certain_factor) : draws(i);
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
-    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const {
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires(!lists_candidates<Q>) {
         return !certain.any_in(begin, end);
     }
-    [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> elsewhere() const { return draws; }
+    [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> elsewhere() const requires(!lists_candidates<Q>) { return draws; }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD picked_law with(Q const& q) const {
+        return {draws.with(q), certain.with(q), certain_factor};
+    }
+    [[nodiscard]] MULTIDRAFT_HD picked_law in_chunk(index_t begin, index_t end) const requires lists_candidates<Q> {
+        return with(draws.where.q.in_chunk(begin, end));
+    }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires lists_candidates<Q> {
+        index_t const end = begin + run_length;
+        return !any_candidate_in(draws.where.q, begin, end) && !certain.any_in(begin, end);
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires lists_candidates<Q> {
+        on_run_of_candidates(*this, draws.where.q, certain.tokens(), begin, end, body);
+    }
 };
 
 /// f, the probability that a certain token is selected instead of a refused candidate: such that the certain tokens get

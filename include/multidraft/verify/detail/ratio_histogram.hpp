@@ -193,6 +193,16 @@ MULTIDRAFT_HD void take_out(span<token_id const> certain, Count const& counted, 
     }
 }
 
+/// `mass_at_grid_points` of the k-th candidate of q.
+template <int Word, distribution P, distribution Q>
+struct mass_of_candidates {
+    ratio_of<P, Q> where;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD binned_pair operator()(index_t k) const {
+        return mass_at_grid_points<Word, P, Q>{{where.p, where.q.only(k), where.left, where.pooled, where.scale}}(
+            where.q.candidates()[k]);
+    }
+};
+
 /// One count of `ratio_histogram`, added to `mass`; returns what was added.
 template <bool Shared, int Word, group G, distribution P, distribution Q>
 MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, span<token_id const> certain,
@@ -200,11 +210,15 @@ MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, spa
     constexpr index_t grid_points = ratio_grid::count;
     constexpr double unit = Word == 0 ? 0x1p-30 : 0x1p-60;
     mass_at_grid_points<Word, P, Q> const counted{where};
-    // A device always takes this branch, which avoids a second copy of the counting code.
-    if (MULTIDRAFT_ON_DEVICE || where.pooled > 0)
+    if constexpr (lists_candidates<Q>) {
+        g.histogram_pairs(static_cast<index_t>(where.q.candidates().size()), mass_of_candidates<Word, P, Q>{where},
+                          bins);
+    } else if (MULTIDRAFT_ON_DEVICE || where.pooled > 0) {
+        // A device always takes this branch, which avoids a second copy of the counting code.
         g.histogram_pairs(where.q.size(), mass_of_few<Word, P, Q>{counted}, bins);
-    else
+    } else {
         g.histogram_pairs(where.q.size(), counted, bins);
+    }
     std::uint32_t touched[grid_points / 32 + 1] = {};  // grid points with a certain token
     for (token_id const x : certain) {
         index_t const below = counted(x).bin % grid_points;
@@ -272,10 +286,12 @@ template <group G, distribution Q, class Real>
 ///
 /// Within the pool tokens keep their law under q. n draws hit the pool with probability n 2^-13 at most, and the loss
 /// of acceptance is at most half of that. One pass over q at most. Rows truncated by top-k or top-p, and peaked rows,
-/// have few other tokens, and then only those are counted individually.
+/// have few other tokens, and then only those are counted individually. Nothing is pooled of rows that list their
+/// candidates.
 template <group G, distribution P, distribution Q>
 [[nodiscard]] MULTIDRAFT_HD double pool_small_tokens(G const& g, ratio_of<P, Q>& where, span<token_id const> certain) {
     using real = probability_of<P>;
+    if constexpr (lists_candidates<Q>) return 0;
     real const limit = pool_limit(where);
     for (token_id const x : certain)
         if (is_below(static_cast<real>(where.q(x)), limit)) return 0;
@@ -291,7 +307,8 @@ template <group G, distribution P, distribution Q>
 /// Puts the mass of q / left that belongs to each grid point in `mass[0 .. ratio_grid::count)`, the certain tokens left
 /// out, and returns the sum. May pool tokens, which `where` then records.
 ///
-/// One counting pass for rows of floats, two for doubles; one more pass over q where many tokens have little of it.
+/// One counting pass for rows of floats, two for doubles, over q's candidates alone if it lists them; one more pass over
+/// q where many tokens have little of it.
 /// Sums of integers are exact, so all groups get equal bits. `mass` is private to each lane (`Shared` false) or memory
 /// that all lanes see, written by the leader.
 template <bool Shared, group G, distribution P, distribution Q>
