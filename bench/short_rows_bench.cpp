@@ -125,6 +125,30 @@ void candidates(benchmark::State& state) {
     verify_trees<Verifier>(state, r, shape, [&](node_id node) { return draft.row(node, r.size); });
 }
 
+/// One row of the draft: its normaliser, and four draws.
+template <class Row>
+void draw_from(benchmark::State& state, Row const& row) {
+    host_group const g;
+    addressed_source source{addressed_uniforms(1)};
+    std::vector<token_id> tokens(4);
+    std::int32_t position = 0;
+    for (auto _ : state) {
+        auto const q = process_logits(g, row, sampling_params{});
+        auto const drawn = draft::stratified{}(g, q.row, q.sums, source, draw_site{position++, 0}, tokens);
+        benchmark::DoNotOptimize(drawn.count);
+        benchmark::DoNotOptimize(tokens.data());
+    }
+}
+void draw_of_all_entries(benchmark::State& state) {
+    bench::rows const r = peaked(1, static_cast<index_t>(state.range(0)));
+    draw_from(state, row_view<float>(r.draft_logits.data(), r.size));
+}
+void draw_of_candidates(benchmark::State& state) {
+    bench::rows const r = peaked(1, static_cast<index_t>(state.range(0)));
+    shortened const draft(r, 1, static_cast<index_t>(state.range(1)));
+    draw_from(state, draft.row(0, r.size));
+}
+
 void vocabularies(benchmark::internal::Benchmark* b) {
     for (int v : {4096, 128256}) b->Arg(v);
     b->ArgNames({"V"})->Unit(benchmark::kMicrosecond);
@@ -139,6 +163,9 @@ BENCHMARK(all_entries<verify::nested_ranked_block<law_of_draws>>)->Apply(vocabul
 BENCHMARK(candidates<verify::nested_ranked_block<law_of_draws>>)->Apply(vocabularies_and_candidates);
 BENCHMARK(all_entries<verify::ranked_block<law_of_draws>>)->Apply(vocabularies);
 BENCHMARK(candidates<verify::ranked_block<law_of_draws>>)->Apply(vocabularies_and_candidates);
+
+BENCHMARK(draw_of_all_entries)->Apply(vocabularies);
+BENCHMARK(draw_of_candidates)->Apply(vocabularies_and_candidates);
 
 }  // namespace
 

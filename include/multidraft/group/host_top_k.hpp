@@ -121,10 +121,13 @@ private:
             for (index_t begin = chunk, end = chunk; begin < chunk_end; begin = end) {
                 end = chunk_end - begin < block ? chunk_end : begin + block;
                 index_t const whole = begin + (end - begin) / run_length * run_length;
-                for (index_t at = begin; at < whole; at += run_length)
+                for (index_t at = begin; at < whole; at += run_length) {
+                    if constexpr (has_runs<F>)
+                        if (f.is_empty_run(at)) continue;  // minus infinities
                     by_runs(f, at, at + run_length, [&](auto const& here, index_t, index_t) MULTIDRAFT_INLINE_LAMBDA {
                         add_run<Logits>(here, at, best, faults);
                     });
+                }
                 by_runs(f, whole, end, [&](auto const& here, index_t first, index_t last) MULTIDRAFT_INLINE_LAMBDA {
                     for (index_t i = first; i < last; ++i) {
                         Real const x = here(i);

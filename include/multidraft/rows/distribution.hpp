@@ -120,7 +120,9 @@ struct order_of {
     [[nodiscard]] MULTIDRAFT_HD order_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {
         return {row.in_chunk(begin, end)};
     }
-    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t) const requires has_runs<D> { return false; }
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires has_runs<D> {
+        return row.is_empty_run(begin);  // no weight, so minus infinity
+    }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
                                                 Body const& body) const requires has_runs<D> {
