@@ -52,7 +52,8 @@ struct shortened {
     std::vector<float> logits;
 };
 
-/// Verifies trees whose rows, of the draft, are `row(node)`. The draft's rows were processed when its tokens were drawn.
+/// Verifies trees whose rows, of the draft, are `row(node)`. The draft's rows were processed when its tokens were
+/// drawn.
 template <class Verifier, class Row>
 void verify_trees(benchmark::State& state, bench::rows const& r, topology const& shape, Row const& row) {
     using view = decltype(row(0));
@@ -92,8 +93,8 @@ void verify_trees(benchmark::State& state, bench::rows const& r, topology const&
             found = Verifier{}(g, drafts, target_rows(target), draft_rows(q), source, static_cast<std::int32_t>(k),
                                path, span<std::byte>(scratch));
         else
-            found = Verifier{}(g, drafts, target_rows(target), draft_rows(q), source, static_cast<std::int32_t>(k),
-                               path);
+            found =
+                Verifier{}(g, drafts, target_rows(target), draft_rows(q), source, static_cast<std::int32_t>(k), path);
         accepted += found.accepted;
         k = (k + 1) % trees;
         benchmark::DoNotOptimize(found);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -17,9 +19,11 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/test_numbers.hpp"
+#include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "support/candidate_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {
@@ -132,6 +136,71 @@ void expect_rows_written_out() {
         return of.tokens;
     };
     EXPECT_EQ(drawn(b, true), drawn(written, false));
+}
+
+/// Rows of a few candidates give what rows written out give: the draws of the roots' children, and all verdicts.
+template <class Sampler, class Verifier>
+void expect_candidates_written_out() {
+    constexpr index_t vocabulary = 4099;  // two chunks
+    constexpr index_t candidates = 70;
+    ragged<float> b(ragged_shapes, vocabulary, {{}, {.top_p = 0.9F}, {.temperature = 0.0F}});
+    auto const kept = keep_candidates(b.draft, vocabulary, candidates);
+    ragged<float> listed = b;
+    b.draw_alone(Sampler{});
+    host_threads const pool(2);
+    auto const rows = [&](std::int64_t const* row_of) {
+        return candidate_batch(logit_batch<float>{kept.logits.data(), 0, vocabulary, row_of, b.sampling.data()},
+                               kept.tokens.data(), candidates);
+    };
+    for (std::int32_t depth = 0; depth < 6; ++depth) {
+        auto const level = listed.level_of(depth);
+        std::vector<std::int64_t> const row_of(level.index.begin(), level.index.end());
+        children_batch out = listed.children_of(level);
+        out.states = nullptr;
+        draft_batch(pool, Sampler{}, level.view(), draft_rows(rows(row_of.data())), listed.requests(), out);
+    }
+    EXPECT_EQ(listed.tokens, b.tokens);
+    EXPECT_EQ(listed.certain, b.certain);
+    auto const expected = b.template verify_alone<detail::host_batch_group>(Verifier{});
+    verdict_memory out(b.trees(), 0);
+    verify::scratch_memory memory;
+    verify_batch(pool, Verifier{}, drawn_by<typename Sampler::law>(b.trees()), target_rows(b.target_logits()),
+                 draft_rows(rows(nullptr)), b.requests(), out.view(),
+                 memory.of(verify_workspace_size<Verifier>(pool, b.size(), 10, 9)));
+    EXPECT_EQ(out.outcomes(b.trees()), expected);
+}
+
+TEST(block_drafter, rows_of_candidates_give_what_rows_written_out_give) {
+    expect_candidates_written_out<draft::sequential, verify::recursive_rejection<law::sequential>>();
+    expect_candidates_written_out<draft::stratified, verify::nested_ranked_block<law::stratified>>();
+}
+
+TEST(block_drafter, mistakes_in_rows_of_candidates_are_refused) {
+    ragged<float> b(ragged_shapes, 50, {{}});
+    b.draw_alone(draft::iid{});
+    std::vector<float> const logits(b.tokens.size() * 3, 0.0F);
+    std::vector<token_id> tokens(logits.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<token_id>(i % 3 * 7);
+    host_threads const pool(1);
+    verdict_memory out(b.trees(), 0);
+    auto const refusal = [&](candidate_batch<float> const& rows) -> std::string {
+        try {
+            verify_batch(pool, verify::naive<law::iid>{}, drawn_by<law::iid>(b.trees()), target_rows(rows),
+                         draft_rows(verify::no_draft_rows{}), b.requests(), out.view());
+        } catch (invalid_input const& e) {
+            return e.what();
+        }
+        return "";
+    };
+    logit_batch<float> const rows{logits.data(), 0, 50};
+    EXPECT_EQ(refusal({rows, nullptr, 3}), "target.tokens = null: this array is read or written");
+    EXPECT_EQ(refusal({rows, tokens.data(), 0}),
+              "target.candidates = 0: a row has 1 candidate or more, and no more than its 50 tokens");
+    EXPECT_EQ(refusal({rows, tokens.data(), 51}),
+              "target.candidates = 51: a row has 1 candidate or more, and no more than its 50 tokens");
+    EXPECT_NE(refusal({{logits.data(), 2, 50}, tokens.data(), 3}).find("target.row_stride = 2"), std::string::npos);
+    tokens[1] = 0;  // in the root of the first request
+    EXPECT_NE(refusal({rows, tokens.data(), 3}).find("candidates rise"), std::string::npos);
 }
 
 TEST(block_drafter, a_term_of_the_parent_gives_what_rows_written_out_give) {

@@ -1,4 +1,4 @@
-// Rows of a block drafter in launches: with a term of the node's own token, evaluated as they are read, they give the
+// Rows of a block drafter in launches, with a term of the node's own token or of a few candidates: they give the
 // verdicts of rows that were written out.
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@
 #include "multidraft/methods/list.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/batches.hpp"
+#include "support/candidate_rows.hpp"
 
 namespace {
 
@@ -62,6 +63,42 @@ void expect_rows_written_out(index_t vocabulary, mc::launch_options const& optio
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess) << standin::fault();
     EXPECT_EQ(accepted.host(), expected.accepted);
     EXPECT_EQ(next.host(), expected.next);
+}
+
+template <class Method>
+void expect_candidates_written_out(index_t vocabulary, index_t candidates) {
+    using verifier = typename Method::verifier;
+    mt::batch<float> host(vocabulary, {.temperature = 0.9F, .top_p = 0.98F}, mt::trees_for(Method::trees));
+    auto const listed = mt::keep_candidates(host.draft, vocabulary, candidates);
+    host.draft_on_host(typename Method::sampler{});
+    mt::device_batch<float> const device(host);
+    auto const expected = host.verify_on_host(verifier{});
+
+    standin::set_order(standin::order::random, 5);
+    on_device<float> const logits(listed.logits);
+    on_device<token_id> const tokens(listed.tokens);
+    on_device<node_id> const path(std::vector<node_id>(expected.path.size(), -7));
+    on_device<std::int32_t> const accepted(expected.accepted.size());
+    on_device<token_id> const next(expected.next.size());
+    auto const policy = mc::on(nullptr, {});
+    on_device<std::byte> const memory(verify_workspace_size<verifier>(policy, host.size(), 10, 6));
+    candidate_batch const q(logit_batch<float>{logits.data(), 0, vocabulary, nullptr, nullptr, host.w}, tokens.data(),
+                            candidates);
+    ASSERT_EQ(
+        verify_batch(
+            policy, verifier{}, drawn_by<typename Method::law>(device.trees()),
+            target_rows(logit_batch<float>{device.target.data(), vocabulary, vocabulary, nullptr, nullptr, host.w}),
+            draft_rows(q), device.requests(),
+            verdict_batch{path.data(), host.path_stride, accepted.data(), next.data()}, {memory.data(), memory.size()}),
+        cudaSuccess);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess) << standin::fault();
+    EXPECT_EQ(accepted.host(), expected.accepted);
+    EXPECT_EQ(next.host(), expected.next);
+}
+
+TEST_F(cuda_device, rows_of_candidates_are_those_written_out) {
+    expect_candidates_written_out<methods::recursive_rejection_sequential>(4999, 40);
+    expect_candidates_written_out<methods::nested_ranked_block_stratified>(4999, 40);
 }
 
 TEST_F(cuda_device, rows_with_a_term_of_the_parent_are_those_written_out) {

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
+#include "multidraft/base/numbers.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/candidate_view.hpp"
@@ -18,6 +20,35 @@
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/verifier.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
+
+/// The candidates of some rows: their logits and tokens, one row after another.
+struct listed_rows {
+    std::vector<float> logits;
+    std::vector<token_id> tokens;
+};
+
+/// Leaves each row its k largest logits, the others minus infinity, and lists them in the order of the tokens.
+[[nodiscard]] inline listed_rows keep_candidates(std::vector<float>& rows, index_t vocabulary, index_t k) {
+    listed_rows result;
+    std::vector<token_id> order(static_cast<std::size_t>(vocabulary));
+    for (std::size_t begin = 0; begin < rows.size(); begin += order.size()) {
+        float* const row = rows.data() + begin;
+        std::iota(order.begin(), order.end(), 0);
+        std::nth_element(order.begin(), order.begin() + k, order.end(),
+                         [&](token_id x, token_id y) { return row[x] > row[y]; });
+        for (auto x = order.begin() + k; x != order.end(); ++x) row[*x] = minus_infinity<float>;
+        std::sort(order.begin(), order.begin() + k);
+        for (auto x = order.begin(); x != order.begin() + k; ++x) {
+            result.tokens.push_back(*x);
+            result.logits.push_back(row[*x]);
+        }
+    }
+    return result;
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::testing
 
 namespace MULTIDRAFT_NAMESPACE::testing::short_rows {
 
@@ -62,8 +93,8 @@ struct rows {
     std::vector<token_id> tokens;
 };
 
-/// Expects one verdict on trees over both forms of the draft's rows. `on_group(body)` calls `body(g)` in every lane of a
-/// group.
+/// Expects one verdict on trees over both forms of the draft's rows. `on_group(body)` calls `body(g)` in every lane of
+/// a group.
 template <class Verifier, class Sampler, class T, class OnGroup>
 void expect_same_verdicts(OnGroup const& on_group, sampling_params const& w, std::int32_t trees = 8) {
     using law = typename Sampler::law;
@@ -94,9 +125,10 @@ void expect_same_verdicts(OnGroup const& on_group, sampling_params const& w, std
                 if (children == 0) continue;
                 auto const& row = short_q[static_cast<std::size_t>(v)];
                 auto sums = host.sum_chunks(vocabulary, weight_of{row});
-                auto const drawn = Sampler{}(host, row, sums, source, draw_site{position, v},
-                                             span<token_id>(tokens).subspan(static_cast<std::size_t>(shape.first_child(v)),
-                                                                            static_cast<std::size_t>(children)));
+                auto const drawn =
+                    Sampler{}(host, row, sums, source, draw_site{position, v},
+                              span<token_id>(tokens).subspan(static_cast<std::size_t>(shape.first_child(v)),
+                                                             static_cast<std::size_t>(children)));
                 whole = whole && drawn.count == children;
                 certain[static_cast<std::size_t>(v)] = drawn.certain;
             }

@@ -126,6 +126,7 @@ auto prepare_rows_of(P const& policy, tree_batch const& trees, batch_argument ow
                      row_state_batch const& out, workspace const& scratch) {
     static_assert(!has_adjustments<Rows>, "multidraft: rows with masks and biases are not prepared");
     static_assert(!has_token_term<Rows>, "multidraft: rows with a term of a token are not prepared");
+    static_assert(!has_candidates<Rows>, "multidraft: rows of a few candidates are not prepared");
     static_assert(std::is_same_v<real_of<typename Rows::element>, float>,
                   "multidraft: row states are those of rows that are computed in single precision");
     auto const make = [&](auto const& same) {

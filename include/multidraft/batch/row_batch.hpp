@@ -10,6 +10,7 @@
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/adjusted_view.hpp"
+#include "multidraft/rows/candidate_view.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/low_rank_term.hpp"
 #include "multidraft/rows/probabilities.hpp"
@@ -279,7 +280,45 @@ struct low_rank_batch : logits_of_batch<low_rank_batch<T, W, Layout>, T, Layout>
     }
 };
 
+/// The draft's rows where a row has a few candidates (`candidate_view`): `candidate_batch(rows, tokens, k)`.
+///
+/// Entry j of row r is the logit `rows.data[r * stride + j]` of token `tokens[r * stride + j]`, for j < `candidates`;
+/// the tokens of a row rise, and `row_stride` 0 means rows of `candidates` entries, one after another. All other tokens
+/// have no mass. `rows.vocabulary` is V.
+///
+/// Decisions are those of rows written out with minus infinity elsewhere. On the host a row whose tokens do not rise is
+/// refused when it is read; on a device they are not checked. Ranked verifiers count the candidates alone.
+/// `children_batch::states` must be null.
+template <class T>
+struct candidate_batch : logits_of_batch<candidate_batch<T>, T, contiguous> {
+    token_id const* tokens = nullptr;
+    index_t candidates = 0;  ///< of each row, in [1, V]
+
+    candidate_batch() = default;
+    /// Logits and tokens belong to the caller.
+    MULTIDRAFT_HD candidate_batch(logit_batch<T> const& rows, token_id const* of_entries, index_t count) noexcept
+        : logits_of_batch<candidate_batch, T, contiguous>(rows, rows), tokens(of_entries), candidates(count) {}
+
+    /// Entries from one row to the next.
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t stride() const noexcept {
+        return detail::stride_of_rows(this->row_stride, candidates);
+    }
+    /// The row of node i.
+    [[nodiscard]] MULTIDRAFT_HD candidate_view<T> view(std::int64_t i) const {
+        std::int64_t const first = this->row(i) * stride();
+        return {span<token_id const>(tokens + first, static_cast<std::size_t>(candidates)), this->data + first,
+                this->vocabulary};
+    }
+};
+
 namespace detail {
+
+/// Rows with the tokens of a few entries.
+template <class Rows>
+concept has_candidates = requires(Rows const& rows) {
+    rows.candidates;
+    rows.tokens;
+};
 
 /// Rows with a term of the node's token.
 template <class Rows>
@@ -288,9 +327,10 @@ concept has_token_term = requires(Rows const& rows) {
     rows.tokens;
 };
 
-/// Rows that are changed as they are read: a state of the row in memory would be that of another row.
+/// Rows that are changed as they are read, or of which a few entries are in memory: a state of the row in memory would
+/// be that of another row.
 template <class Rows>
-concept changed_when_read = has_adjustments<Rows> || has_token_term<Rows>;
+concept changed_when_read = has_adjustments<Rows> || has_token_term<Rows> || has_candidates<Rows>;
 
 }  // namespace detail
 

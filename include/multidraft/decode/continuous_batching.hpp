@@ -67,9 +67,9 @@ struct batching_options {
 /// keeps its number here, so that later nodes have other draws.
 ///
 /// `Shapes` chooses the trees: `fixed_shapes`, or `batch_controller`, which shares one budget among the requests. A
-/// request ends with an error of its own, and the others go on, if the model throws `failed_request`, if its rows are no
-/// distributions, or if its callback throws. Any other exception of a model's `forward` leaves all requests as they were
-/// before `step`.
+/// request ends with an error of its own, and the others go on, if the model throws `failed_request`, if its rows are
+/// no distributions, or if its callback throws. Any other exception of a model's `forward` leaves all requests as they
+/// were before `step`.
 ///
 /// The models and the threads belong to the caller and must outlive the loop. For one thread at a time.
 template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_language_model Draft,

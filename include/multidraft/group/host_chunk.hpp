@@ -40,9 +40,8 @@ protected:
         // A chunk of minus infinities has no mass (and infinity - infinity is not a number); one that holds NaN has a
         // NaN sum.
         Real const base = peak == minus_infinity<Real> ? Real(0) : peak;
-        auto const exponential = [weight, base](auto const& row, index_t i) MULTIDRAFT_INLINE_LAMBDA {
-            return weight(row(i) - base);
-        };
+        auto const exponential = [weight, base](auto const& row, index_t i)
+                                     MULTIDRAFT_INLINE_LAMBDA { return weight(row(i) - base); };
         total = sum(c, n, function_of<X, decltype(exponential), true>{x, exponential});
     }
 

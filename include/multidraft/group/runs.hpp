@@ -94,8 +94,8 @@ MULTIDRAFT_HD MULTIDRAFT_INLINE void by_runs(F const& f, index_t begin, index_t 
 
 }  // namespace detail
 
-/// f(x, i) as a function of i, which has runs where x has: in place of a lambda that captures x. `EmptyAlike`: f does not
-/// count either where x does not.
+/// f(x, i) as a function of i, which has runs where x has: in place of a lambda that captures x. `EmptyAlike`: f does
+/// not count either where x does not.
 template <class X, class F, bool EmptyAlike = false>
 struct function_of {
     X x;

@@ -113,15 +113,15 @@ public:
         return result;
     }
     /// See `lists_candidates`.
-    [[nodiscard]] MULTIDRAFT_HD span<token_id const> candidates() const noexcept
-        requires requires(View const& view) { view.candidates(); } {
-        return logits_.candidates();
+    [[nodiscard]] MULTIDRAFT_HD span<token_id const> candidates() const noexcept requires requires(View const& view) {
+        view.candidates();
     }
+    { return logits_.candidates(); }
     /// See `lists_candidates`.
-    [[nodiscard]] MULTIDRAFT_HD softmax_row only(index_t k) const noexcept
-        requires requires(View const& view) { view.only(k); } {
-        return of(logits_.only(k));
+    [[nodiscard]] MULTIDRAFT_HD softmax_row only(index_t k) const noexcept requires requires(View const& view) {
+        view.only(k);
     }
+    { return of(logits_.only(k)); }
     /// See `has_runs`.
     [[nodiscard]] MULTIDRAFT_HD softmax_row in_chunk(index_t begin, index_t end) const requires has_runs<View> {
         return of(logits_.in_chunk(begin, end));

@@ -46,7 +46,15 @@ template <class Rows>
 void refuse_bad_extents(Rows const& rows, char const* name) {
     validate_row_size(index_t{rows.vocabulary}, name, ".vocabulary");
     if constexpr (has_data<Rows>) refuse_null(rows.data, member_name(name, ".data").c_str());
-    if constexpr (has_stride<Rows>)
+    if constexpr (has_candidates<Rows>) {
+        refuse_null(rows.tokens, member_name(name, ".tokens").c_str());
+        if (rows.candidates < 1 || rows.candidates > rows.vocabulary)
+            refuse(
+                member_name(name, ".candidates").c_str(), rows.candidates,
+                "a row has 1 candidate or more, and no more than its " + std::to_string(rows.vocabulary) + " tokens");
+        refuse_bad_stride<typename Rows::layout_type>(rows.row_stride, rows.candidates,
+                                                      member_name(name, ".row_stride").c_str());
+    } else if constexpr (has_stride<Rows>)
         refuse_bad_stride<typename Rows::layout_type>(rows.row_stride, rows.vocabulary,
                                                       member_name(name, ".row_stride").c_str());
     if constexpr (has_map<Rows>) {
@@ -147,8 +155,9 @@ void refuse_bad_level(level_batch const& level, Rows const& rows, request_batch 
     if constexpr (changed_when_read<Rows>)
         if (out.states != nullptr)
             refuse("out.states", "an array",
-                   has_adjustments<Rows> ? "rows with masks and biases are not prepared: leave it null"
-                                         : "rows with a term of a token are not prepared: leave it null");
+                   has_adjustments<Rows>  ? "rows with masks and biases are not prepared: leave it null"
+                   : has_candidates<Rows> ? "rows of a few candidates are not prepared: leave it null"
+                                          : "rows with a term of a token are not prepared: leave it null");
     refuse_null(requests.seeds, "requests.seeds");
     refuse_null(requests.positions, "requests.positions");
     if (out.first != nullptr) refuse_null(level.wanted, "level.wanted");

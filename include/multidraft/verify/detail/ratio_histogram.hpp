@@ -307,10 +307,9 @@ template <group G, distribution P, distribution Q>
 /// Puts the mass of q / left that belongs to each grid point in `mass[0 .. ratio_grid::count)`, the certain tokens left
 /// out, and returns the sum. May pool tokens, which `where` then records.
 ///
-/// One counting pass for rows of floats, two for doubles, over q's candidates alone if it lists them; one more pass over
-/// q where many tokens have little of it.
-/// Sums of integers are exact, so all groups get equal bits. `mass` is private to each lane (`Shared` false) or memory
-/// that all lanes see, written by the leader.
+/// One counting pass for rows of floats, two for doubles, over q's candidates alone if it lists them; one more pass
+/// over q where many tokens have little of it. Sums of integers are exact, so all groups get equal bits. `mass` is
+/// private to each lane (`Shared` false) or memory that all lanes see, written by the leader.
 template <bool Shared, group G, distribution P, distribution Q>
 MULTIDRAFT_HD double ratio_histogram(G const& g, ratio_of<P, Q>& where, span<token_id const> certain, double* mass) {
     constexpr index_t grid_points = ratio_grid::count;
