@@ -127,7 +127,7 @@ TEST(float16, is_read_from_words_and_from_the_types_of_the_compiler) {
     for (std::size_t i = 0; i < words.size(); ++i) {
         EXPECT_EQ(multidraft::as_float16(words.data())[i].bits, words[i]);
         EXPECT_EQ(multidraft::as_bfloat16(words.data())[i].bits, words[i]);
-#if defined(__FLT16_MANT_DIG__)
+#if defined(MULTIDRAFT_NATIVE_FLOAT16)
         EXPECT_EQ(to_real(__builtin_bit_cast(_Float16, words[i])), to_real(float16::from_bits(words[i])));
         static_assert(std::is_same_v<real_of<_Float16>, float>);
 #endif

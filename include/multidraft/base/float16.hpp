@@ -126,7 +126,10 @@ static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable_v<bfloat16>);
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr float to_real(bfloat16 x) noexcept {
     return static_cast<float>(x);
 }
-#if defined(__FLT16_MANT_DIG__) && !defined(__CUDACC__)
+// g++ 12 for ARM says that it has `_Float16`, but has it in C only.
+#if defined(__FLT16_MANT_DIG__) && !defined(__CUDACC__) && \
+    (defined(__clang__) || __GNUC__ >= 13 || defined(__x86_64__) || defined(__i386__))
+#define MULTIDRAFT_NATIVE_FLOAT16 1
 // The compiler's own type. By its bits: without instructions for it a conversion is a call of a function.
 [[nodiscard]] MULTIDRAFT_INLINE constexpr float to_real(_Float16 x) noexcept {
     return to_real(float16::from_bits(__builtin_bit_cast(std::uint16_t, x)));
