@@ -55,7 +55,7 @@ class Generate(unittest.TestCase):
         self.assertNotIn(PROMPT, one["text"])
         whole = one["whole_steps"]
         self.assertAlmostEqual(one["block_efficiency"], whole["tokens"] / whole["target_calls"])
-        self.assertLess(whole["target_calls"], one["target_calls"])
+        self.assertLessEqual(whole["target_calls"], one["target_calls"])
         (short,) = objects("--prompt", PROMPT, "--tokens", "2", "--tree", "2x1x1x1")
         self.assertEqual(short["whole_steps"]["target_calls"], 0)
         for rate in ("block_efficiency", "acceptance_rate", "accepted_fraction"):
