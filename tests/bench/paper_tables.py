@@ -91,9 +91,9 @@ class Statistics(unittest.TestCase):
         self.assertTrue(3 <= small <= 20, small)
 
     def test_rates_count_whole_steps(self):
-        """A text whose last step is cut: 9 calls for 48 tokens, of which 8 are whole and accept all."""
+        """A text whose last step is cut: 9 calls for 50 tokens, of which 8 are whole and accept all."""
         cut = run()
-        cut |= {"tokens": 48, "target_calls": 9, "whole": {"tokens": 48, "target_calls": 8, "draft_calls": 40, "drafted": 40, "accepted": 40}}
+        cut |= {"tokens": 50, "target_calls": 9, "whole": {"tokens": 48, "target_calls": 8, "draft_calls": 40, "drafted": 40, "accepted": 40}}
         sums = [core.flat("satire", 3, cut)]
         self.assertEqual(estimate(sums, estimates.accepted_fraction(5)).value, 1.0)
         self.assertEqual(estimate(sums, estimates.block_efficiency).value, 6.0)
@@ -137,7 +137,7 @@ class Judgements(unittest.TestCase):
         self.assertEqual(judge([comparison(1e-6, 1.0, 2.0), comparison(1e-6)]), ["other sign", "same sign"])
 
     def test_what_cannot_be_otherwise_is_not_counted(self):
-        found = judge([comparison(0.04), *[comparison(0.0, mathematics=True)] * 9])
+        found = judge([comparison(0.04), *[comparison(0.9, mathematics=True)] * 9])
         self.assertEqual(found, ["same sign"] + ["holds by mathematics"] * 9)
         self.assertNotIn("same sign", judge([comparison(0.0, mathematics=True)]))
 
