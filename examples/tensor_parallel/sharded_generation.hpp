@@ -14,6 +14,7 @@
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
+#include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/mpi/communicator.hpp"
 #include "multidraft/shards.hpp"
