@@ -26,6 +26,20 @@ inline char const* name_of(stop_reason reason) {
     return "";
 }
 
+/// A rate per step; null where no step is whole.
+inline nlohmann::ordered_json rate_of(generation_metrics const& m, double rate) {
+    return m.whole_steps.target_calls > 0 ? nlohmann::ordered_json(rate) : nlohmann::ordered_json();
+}
+
+/// The counts of whole steps (`generation_metrics`), which rates are of.
+inline nlohmann::ordered_json to_json(step_counts const& c) {
+    return {{"tokens", c.tokens},
+            {"target_calls", c.target_calls},
+            {"draft_calls", c.draft_calls},
+            {"drafted", c.drafted},
+            {"accepted", c.accepted}};
+}
+
 /// The object that `--json` prints for a run.
 inline nlohmann::ordered_json run_as_json(std::string const& method, bool lossless, generation const& g,
                                           std::string const& text, std::uint64_t seed) {
@@ -41,8 +55,9 @@ inline nlohmann::ordered_json run_as_json(std::string const& method, bool lossle
             {"tokens", m.tokens},
             {"target_calls", m.target_calls},
             {"draft_calls", m.draft_calls},
-            {"block_efficiency", m.block_efficiency()},
-            {"acceptance_rate", m.acceptance_rate()},
+            {"whole_steps", to_json(m.whole_steps)},
+            {"block_efficiency", rate_of(m, m.block_efficiency())},
+            {"acceptance_rate", rate_of(m, m.acceptance_rate())},
             {"acceptance_rate_by_depth", by_depth},
             {"acceptance_rate_by_rank", by_rank},
             {"seconds", m.seconds},
@@ -67,12 +82,15 @@ inline double share(generation_metrics const& m, double seconds) {
 
 /// One line about a run, to standard error.
 inline void print_summary(std::string const& method, generation_metrics const& m) {
-    std::fprintf(stderr,
-                 "[%s: %lld tokens, %.1f tokens/s, %lld target calls, %.2f tokens a call, target %.0f%%, draft %.0f%%, "
-                 "sampling + mask + verification %.1f%% of the time]\n",
-                 method.c_str(), static_cast<long long>(m.tokens), m.tokens_per_second(),
-                 static_cast<long long>(m.target_calls), m.block_efficiency(), 100 * share(m, m.time.target),
-                 100 * share(m, m.time.draft), 100 * share(m, m.time.sample + m.time.mask + m.time.verify));
+    char efficiency[32] = "unknown";  // of a text without a whole step
+    if (m.whole_steps.target_calls > 0) std::snprintf(efficiency, sizeof efficiency, "%.2f", m.block_efficiency());
+    std::fprintf(
+        stderr,
+        "[%s: %lld tokens, %.1f tokens/s, %lld target calls, block efficiency %s, target %.0f%%, draft %.0f%%, "
+        "sampling + mask + verification %.1f%% of the time]\n",
+        method.c_str(), static_cast<long long>(m.tokens), m.tokens_per_second(), static_cast<long long>(m.target_calls),
+        efficiency, 100 * share(m, m.time.target), 100 * share(m, m.time.draft),
+        100 * share(m, m.time.sample + m.time.mask + m.time.verify));
 }
 
 }  // namespace multidraft::examples

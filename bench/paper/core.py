@@ -1,22 +1,30 @@
-"""What the tables of all papers are made with: jobs, statistics, tables, and the list of items."""
+"""What the tables of all papers are made with: jobs, tables, and the list of items. Statistics: estimates.py."""
 import csv
 import dataclasses
+import datetime
 import hashlib
 import json
-import math
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
+
+from paper.estimates import *
+from support.made_with import commit_of_sources, processor
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHOWN = "sweep"  # the item whose picture a document shows; the others are left in PICTURES
 PICTURES = ROOT / "build" / "paper_tables"
 KINDS = ("scripture", "definitions", "satire")
+# The setting of all tables: prompts of each kind, tokens of a text, texts of a prompt. An interval of five texts covers
+# 84 % of the time, one of three times 36 covers 94 to 95 %.
+PROMPTS, TOKENS, SEEDS = 36, 128, 3
+FIRST = 3  # the prompts before it are those that programs show
+CHOOSING = 12  # prompts of each kind behind those of the tables, where trees and thresholds are chosen
 TARGET_SIZE = 6.85  # millions of parameters
 DRAFT_SIZES = {"draft": 0.59, "draft-tiny": 0.22}
 DRAFTS = ("draft-tiny", "draft")
+SMALLER_PAIR = {"target": "draft", "draft": "draft-tiny"}  # a third pair of sizes
 AUTOREGRESSIVE = "autoregressive"
 OURS = "nested_ranked_block/stratified"
 ROWS_COST = ("the shipped target lies in the CPU's caches, so each further row of a call costs nearly a whole one "
@@ -25,11 +33,20 @@ MTAD_WARP = {"top_k": 10, "top_p": 0.9}  # MTAD, appendix F
 DOLLY_WARP = {"top_p": 0.95}  # RSD 5
 
 
-class Runner:
-    """The program that runs jobs, started when the first job is not known yet."""
+def origin():
+    """The machine and the sources that a job runs on."""
+    return {"processor": processor(), "commit": commit_of_sources()}
 
-    def __init__(self, store, fresh):
+
+class Runner:
+    """The program that runs jobs, started when the first job is not known yet.
+
+    Jobs that are done are kept in a file, with the processor, the commit of the sources and the day, so that an interrupted
+    run goes on. A file with jobs of another processor or of other sources is refused: no table mixes them."""
+
+    def __init__(self, store, fresh, own=None):
         self.store = store
+        self.own = own or origin()
         self.known = {}
         self.process = None
         self.on_new = lambda job: None  # called after a job that was not known
@@ -39,9 +56,16 @@ class Runner:
                     entry = json.loads(line)
                 except json.JSONDecodeError:
                     continue  # cut off by an interruption
-                self.known[entry["key"]] = entry["result"]
+                self.check(entry.get("made_with", {}))
+                self.known[entry["key"]] = entry
         elif store.exists():
             store.unlink()
+
+    def check(self, made_with):
+        for what, own in self.own.items():
+            if made_with.get(what) != own:
+                sys.exit(f"paper_tables: {self.store} has jobs of another {what} ({made_with.get(what, 'not recorded')}; here: {own}); "
+                         "--fresh forgets them")
 
     @staticmethod
     def key(job):
@@ -58,101 +82,40 @@ class Runner:
                             ["cmake", "--build", build, "--target", "multidraft_paper_runs", "--parallel", str(os.cpu_count())]):
                 if subprocess.run(command, stdout=out, stderr=out).returncode != 0:
                     sys.exit(f"paper_tables: the build failed; the output is in {log}")
-        self.process = subprocess.Popen([build / "bench" / "multidraft_paper_runs"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        return [build / "bench" / "multidraft_paper_runs"]
 
     def __call__(self, job):
+        """The result of a job and what it was made with."""
         key = self.key(job)
         if key not in self.known:
             if self.process is None:
-                self.start()
+                self.process = subprocess.Popen(self.start(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self.process.stdin.write(json.dumps(job) + "\n")
             self.process.stdin.flush()
             line = self.process.stdout.readline()
             if not line:
                 sys.exit("paper_tables: the program that runs the methods has ended")
-            result = json.loads(line)
-            if "error" in result:
-                return result
-            self.store.parent.mkdir(parents=True, exist_ok=True)
-            with self.store.open("a") as out:
-                out.write(json.dumps({"key": key, "job": job, "result": result}) + "\n")
-            self.known[key] = result
+            entry = {"key": key, "job": job, "made_with": {**self.own, "date": datetime.date.today().isoformat()},
+                     "result": json.loads(line)}
+            if "error" not in entry["result"]:
+                self.store.parent.mkdir(parents=True, exist_ok=True)
+                with self.store.open("a") as out:
+                    out.write(json.dumps(entry) + "\n")
+            self.known[key] = entry
             self.on_new(job)
-        return self.known[key]
+        return self.known[key]["result"], self.known[key]["made_with"]
 
 
-# --- Statistics ------------------------------------------------------------------------------------------------------
-
-
-class Estimate(tuple):
-    """(value, low, high), and what it was estimated from."""
-
-    def __new__(cls, triple, values, statistic):
-        made = super().__new__(cls, triple)
-        made.values, made.statistic = values, statistic
-        return made
-
-
-def interval(values, statistic, rounds=400):
-    """A statistic of a list of runs with its 95 % bootstrap interval."""
-    dice = random.Random(12345)
-    n = len(values)
-    found = sorted(statistic([values[dice.randrange(n)] for _ in range(n)]) for _ in range(rounds))
-    return Estimate((statistic(values), found[int(0.025 * rounds)], found[min(rounds - 1, int(0.975 * rounds))]), values, statistic)
-
-
-def difference(left, right):
-    """left - right, of the same prompts in the same order, with its interval."""
-    return interval(list(zip(left.values, right.values)),
-                    lambda pairs: left.statistic([a for a, _ in pairs]) - right.statistic([b for _, b in pairs]), 2000)
-
-
-def mean(values):
-    return sum(values) / len(values)
-
-
-def total(runs, field):
-    return sum(r[field] for r in runs)
-
-
-def block_efficiency(runs):
-    return total(runs, "tokens") / max(1, total(runs, "target_calls"))
-
-
-def acceptance(runs):
-    tried = sum(sum(r["tried_at_depth"]) for r in runs)
-    return sum(sum(r["accepted_at_depth"]) for r in runs) / max(1, tried)
-
-
-def accepted_fraction(depth):
-    return lambda runs: total(runs, "accepted") / max(1, total(runs, "target_calls")) / depth
-
-
-def rate(runs):
-    return total(runs, "tokens") / max(1e-9, total(runs, "seconds"))
-
-
-def speed_up(runs):
-    """Tokens a second, over those of the target alone, which continued the same prompts just before and after each run."""
-    return rate(runs) / max(1e-9, total(runs, "plain_tokens") / max(1e-9, total(runs, "plain_seconds")))
-
-
-def perplexity(runs):
-    return math.exp(total(runs, "nll") / max(1, total(runs, "tokens")))
-
-
-def next_right(runs):
-    return total(runs, "next_right") / len(runs)
-
-
-def mbsu(depth, draft="draft"):
-    return lambda runs: block_efficiency(runs) / (depth * DRAFT_SIZES[draft] / TARGET_SIZE + 1)
-
-
-def shown(triple, digits=3):
-    value, low, high = triple
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+def joined(made_with):
+    """What a table was made with, from that of its jobs; an error where they are of several machines or sources."""
+    found = {}
+    for what in ("processor", "commit"):
+        values = sorted({one[what] for one in made_with})
+        if len(values) > 1:
+            sys.exit(f"paper_tables: a table of two {what}s: {' and '.join(values)}")
+        found[what] = values[0] if values else origin()[what]
+    dates = sorted({one["date"] for one in made_with}) or [datetime.date.today().isoformat()]
+    return {**found, "date": dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"}
 
 
 # --- Trees -----------------------------------------------------------------------------------------------------------
@@ -214,57 +177,57 @@ def not_here(name, paper, title, reason):
     ITEMS[name] = Item(name, paper, title, None, reason)
 
 
+RATES = ("bound/iid", "bound/sequential", "bound/conditional_poisson", "bound/top_then_one", "bound/stratified",
+         "greedy_optimal/top_then_one", "recursive_rejection/iid", "recursive_rejection/sequential", "naive/iid",
+         "naive/sequential", "naive/deterministic", "k_seq/iid", "ranked/iid", "ranked/stratified")
+# What a run has, for a dry run.
+EXAMPLE = dict(tokens=1, target_calls=1, whole=dict(tokens=1, target_calls=1, draft_calls=0, drafted=0, accepted=0),
+               tried_at_depth=[1], accepted_at_depth=[0], won_by_start=[0], accepted_by_start=[0], accepted_at_rank=[0], nll=1.0,
+               next_known=1, next_right=0, text="a", reference="a", seconds=1.0, plain_tokens=1, plain_seconds=1.0)
+
+
 class Table:
-    """Rows of cells, notes, and what the paper compares beside what is found here."""
+    """Rows of cells, notes, and what the paper compares or concludes beside what is found here."""
 
     def __init__(self, title, columns):
         self.title, self.columns, self.rows = title, columns, []
         self.notes = []  # lines of the Markdown file, before the table
-        self.claims = []
+        self.comparisons = []
 
     def add(self, *cells):
         self.rows.append([str(c) for c in cells])
 
-    def compare(self, what, paper, left, right, digits=3, otherwise=""):
-        """A comparison that the paper makes, `paper` its own two numbers: here `left` and `right`, estimates. `otherwise` says
-        why the sign may be another here."""
-        if not left or not right:
-            self.claims.append((what, f"{paper[0]} / {paper[1]}", "-", "not run: the method does not take such a tree"))
-            return
-        here = f"{left[0]:.{digits}f} / {right[0]:.{digits}f}"
-        if len(left.values) == len(right.values):
-            _, low, high = difference(left, right)
-        else:
-            low, high = left[1] - right[2], left[2] - right[1]
-        if low <= 0 <= high:
-            verdict = "no difference found"
-        elif (left[0] - right[0]) * (paper[0] - paper[1]) > 0:
-            verdict = "same sign"
-        else:
-            verdict = "other sign" + (f": {otherwise}" if otherwise else "")
-        self.claims.append((what, f"{paper[0]} / {paper[1]}", here, verdict))
+    def compare(self, what, paper, left, right, digits=3, otherwise="", group="", by_mathematics=False):
+        """A comparison that the paper makes, `paper` its own two numbers (1 and 0 where it has a picture or a sentence only, the
+        first the higher one): here `left` and `right`, estimates of the same texts. `otherwise` says why the sign may be another
+        here. `group` is the setting, where a table has several. `by_mathematics`: it cannot be otherwise, and does not count."""
+        one = {"what": what, "paper": list(paper), "here": None, "p": None, "group": group, "otherwise": otherwise,
+               "by_mathematics": by_mathematics}
+        if left and right:
+            found = difference(left, right)
+            one |= {"here": [round(left.value, digits), round(right.value, digits)], "difference": round(found.value, digits + 1),
+                    "low": round(found.low, digits + 1), "high": round(found.high, digits + 1), "p": found.p}
+        self.comparisons.append(one)
 
-    def verdicts(self):
-        """How many comparisons ended how."""
-        counts = {}
-        for claim in self.claims:
-            verdict = claim[3].split(":")[0]
-            counts[verdict] = counts.get(verdict, 0) + 1
-        return counts
+    def as_json(self):
+        return {"title": self.title, "columns": self.columns, "rows": self.rows, "notes": self.notes,
+                "comparisons": self.comparisons}
 
-    def write(self, out, name):
-        """Writes NAME.csv; returns the table and its comparisons as Markdown."""
+    def write(self, out, name, made_with):
+        """Writes NAME.csv and NAME.json, which README.md is made from."""
         with (out / f"{name}.csv").open("w", newline="") as f:
             writer = csv.writer(f)
             writer.writerow(self.columns)
             writer.writerows([cell.strip("*") for cell in row] for row in self.rows)
-        lines = [f"## {self.title}", "", *self.notes, *([""] if self.notes else []),
-                 "| " + " | ".join(self.columns) + " |", "|" + "---|" * len(self.columns)]
-        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
-        if self.claims:
-            lines += ["", "| the paper compares | the paper's numbers | here | |", "|---|---|---|---|"]
-            lines += ["| " + " | ".join(claim) + " |" for claim in self.claims]
-        return "\n".join(lines) + "\n"
+        (out / f"{name}.json").write_text(json.dumps({"made_with": made_with, **self.as_json()}, indent=1) + "\n")
+
+
+def counts_of(verdicts):
+    """How many comparisons ended how."""
+    counts = {}
+    for verdict in verdicts:
+        counts[verdict] = counts.get(verdict, 0) + 1
+    return counts
 
 
 class Session:
@@ -277,29 +240,40 @@ class Session:
         self.done = 0
         self.total = 0
         self.errors = {}
+        self.used = []  # what the jobs of the item were made with
 
-    def runs(self, method, tree, temperature, kinds=KINDS, first=3, **more):
-        """The runs of a method over the prompts of some kinds of text; [] when the method cannot be run so."""
+    def runs(self, method, tree, temperature, kinds=KINDS, first=FIRST, prompts=None, seeds=None, **more):
+        """The texts of a method after the prompts of some kinds of text, `seeds` of each; [] when the method cannot be run so.
+        No clock: for speeds see `timed`."""
         found = []
+        prompts = self.options.prompts if prompts is None else prompts
         for kind in kinds:
-            job = {"method": method, "tree": tree, "temperature": temperature, "kind": kind, "first": first,
-                   "prompts": self.options.prompts, "tokens": self.options.tokens, **more}
-            result = self.ask(job)
-            if "error" in result:
-                self.errors[f"{method} {tree}"] = result["error"].splitlines()[0]
-                return []
-            found += result["runs"]
+            for seed in range(self.options.seeds if seeds is None else seeds):
+                result = self.ask({"method": method, "tree": tree, "temperature": temperature, "kind": kind, "first": first,
+                                   "prompts": prompts, "tokens": self.options.tokens, "request": seed, **more})
+                if "error" in result:
+                    self.errors[f"{method} {tree}"] = result["error"].splitlines()[0]
+                    return []
+                found += [flat(kind, first + k, run) for k, run in enumerate(result["runs"])]
         return found
 
+    def timed(self, method, tree, temperature, kinds=KINDS, **more):
+        """The same with clocks, a text of each prompt: the target alone continues it just before and after."""
+        return self.runs(method, tree, temperature, kinds, seeds=1, timed=True, **more)
+
+    def choosing(self, method, tree, temperature, kinds=KINDS, **more):
+        """Texts of other prompts, for the choice of a tree or a threshold."""
+        return self.runs(method, tree, temperature, kinds, FIRST + self.options.prompts, CHOOSING, 1, **more)
+
     def rates(self, counts, temperature, kinds=KINDS, **more):
-        """{n: {name: a mean a text}} of exact rates and bounds, all of the same rows."""
+        """{n: {name: a mean a text}} of rates and bounds, all of the same rows."""
         found = {n: {} for n in counts}
         for kind in kinds:
-            result = self.ask({"rates": list(counts), "temperature": temperature, "kind": kind,
+            result = self.ask({"rates": list(counts), "temperature": temperature, "kind": kind, "first": FIRST,
                                "prompts": self.options.prompts, "generated": self.options.tokens, **more})
             for n in counts:
                 for name, values in result.get("rates", {}).get(str(n), {}).items():
-                    found[n].setdefault(name, []).extend(values)
+                    found[n].setdefault(name, []).extend(value_of(kind, FIRST + k, v) for k, v in enumerate(values))
         return found
 
     def steps(self, methods, tree, temperature):
@@ -309,32 +283,33 @@ class Session:
         for kind in KINDS:
             for prompt in range(self.options.prompts):
                 result = self.ask({"steps": self.options.seeds, "methods": list(methods), "tree": tree,
-                                   "temperature": temperature, "kind": kind, "first": 3 + prompt,
+                                   "temperature": temperature, "kind": kind, "first": FIRST + prompt,
                                    "tokens": self.options.tokens})
                 if "error" in result:
                     self.errors[f"steps {tree}"] = result["error"].splitlines()[0]
                     return {}
                 for method, accepted in zip(methods, result["accepted"]):
-                    found[method].append(mean(accepted) / self.options.seeds)
+                    found[method].append(value_of(kind, prompt, sum(accepted) / len(accepted) / self.options.seeds))
         return found
 
     def ask(self, job):
-        if self.pending is not None:
-            self.pending.add(Runner.key(job))
-            if "rates" in job:
-                names = ("bound/iid", "bound/sequential", "bound/conditional_poisson", "bound/top_then_one",
-                         "greedy_optimal/top_then_one", "recursive_rejection/iid", "recursive_rejection/sequential",
-                         "naive/iid", "naive/sequential", "naive/deterministic", "k_seq/iid", "ranked/iid",
-                         "ranked/stratified")
-                return {"rates": {str(n): {name: [0.5] for name in names} for n in job["rates"]}}
-            if "bernoulli" in job:
-                cells = len(job["bernoulli"]) * len(job["targets"])
-                return {"rates": {n: [0.5] * cells for n in ("multi_round", "k_seq", "otm", "recursive_rejection")}}
-            return {"accepted": [[0]] * len(job.get("methods", ())),
-                    "runs": [dict(tokens=1, target_calls=1, accepted=0, drafted=0, draft_calls=0, tried_at_depth=[1],
-                                  accepted_at_depth=[0], seconds=1.0, plain_tokens=1, plain_seconds=1.0, nll=1.0,
-                                  next_right=0, won_by_start=[0], accepted_by_start=[0], accepted_at_rank=[0])]}
-        return self.run(job)
+        if self.pending is None:
+            result, made_with = self.run(job)
+            self.used.append(made_with)
+            return result
+        self.pending.add(Runner.key(job))
+        if "rates" in job:
+            return {"rates": {str(n): {name: [0.5] for name in RATES} for n in job["rates"]}}
+        if "bernoulli" in job:
+            cells = len(job["bernoulli"]) * len(job["targets"])
+            return {"rates": {n: [0.5] * cells for n in ("multi_round", "k_seq", "otm", "recursive_rejection")}}
+        return {"accepted": [[0]] * len(job.get("methods", ())), "runs": [EXAMPLE]}
+
+    def make(self, name):
+        """The table of an item, and what it was made with."""
+        self.name, self.used = name, []
+        table = ITEMS[name].make(self)
+        return table, {**joined(self.used), "prompts": self.options.prompts, "tokens": self.options.tokens, "seeds": self.options.seeds}
 
     def count(self, job):
         """Shows that one more job was run; those of an earlier run are not counted."""
@@ -357,7 +332,7 @@ class Session:
         for label, points in series.items():
             points = [p for p in points if p is not None and p[1] is not None]
             if points:
-                x, y = zip(*[(a, b[0] if isinstance(b, tuple) else b) for a, b in points])
+                x, y = zip(*[(a, b.value if isinstance(b, Estimate) else b) for a, b in points])
                 own = label.startswith(("ranked", "nested"))
                 bound = label.startswith("bound")
                 axes.plot(x, y, marker="" if bound else "o", markersize=3.5, linewidth=2.2 if own else 1.2,
@@ -376,6 +351,7 @@ class Session:
     def plan(self, name):
         """The jobs of an item and the rows of its table, without running any."""
         self.pending, self.name = set(), name
-        table = ITEMS[name].make(self)
+        with planning():
+            table = ITEMS[name].make(self)
         jobs, self.pending = self.pending, None
         return jobs, len(table.rows)

@@ -1,18 +1,21 @@
 // Runs the methods of `generate` on the shipped texts: jobs as JSON, one per line, on standard input; results, one per
 // line, on standard output. Started by bench/paper_tables.
 //
-// A job {"method", "tree", "temperature", "kind", "first", "prompts", "words", "tokens", "seed", "draft", "settings"}
-// gives {"runs": [..]}, one object per prompt.
+// A job {"method", "tree", "temperature", "kind", "first", "prompts", "words", "tokens", "request", "target", "draft",
+// "settings", "timed"} gives {"runs": [..]}, one object per prompt. A text is a function of the prompt's number and of
+// "request".
 //
-// "top_k" and "top_p" truncate both models' rows; "draft" names the draft model. Each run also reports whether its
-// first token is the one that follows in the shipped text, and the tokens and seconds of the target alone on the same
-// prompt, twice: "plain_tokens", "plain_seconds". With "separate_paths" the method is recursive rejection
-// without replacement and the target has no tree attention.
+// "top_k" and "top_p" truncate both models' rows; "target" and "draft" name the models. Each run has its counts, those
+// of whole steps in "whole", its text and what follows the prompt in the shipped one, and whether the first tokens of
+// both are the same ("next_right"; "next_known" is 0 where the prompt ends inside a token). With "timed" it also has
+// the tokens and seconds of the target alone on the same prompt, just before and after: "plain_tokens",
+// "plain_seconds". With "separate_paths" the method is recursive rejection without replacement and the target has no
+// tree attention.
 //
 // A job {"rates": [N, ..], "temperature", "kind", "first", "prompts", "generated", ..} gives {"rates": {N: {name:
-// [..]}}}: for N candidates the exact rates and bounds of one node, all for the same rows, one mean per text. With
-// "generated" the rows are those of that many tokens that the target generates after each prompt, else those of the
-// shipped texts.
+// [..]}}}: for N candidates the rates and bounds of one node, all for the same rows, one mean per text. They are exact
+// but for ranked and greedy verification, which are measured: the part of 32 trials at each row. With "generated" the
+// rows are every sixteenth of that many tokens that the target generates after each prompt, else of the shipped texts.
 //
 // A job {"bernoulli": [draft, ..], "targets": [..]} gives {"rates": {name: [..]}} for two candidates of two tokens.
 //
@@ -35,18 +38,25 @@
 #include <vector>
 
 #include "generate/methods.hpp"
+#include "generate/report.hpp"
 #include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
+#include "multidraft/analysis/estimate_acceptance.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
 #include "multidraft/analysis/rejected_prefixes.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/certain.hpp"
+#include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/testing/node_trial.hpp"
 #include "multidraft/tree/shape_text.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
+#include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "paper/separate_paths.hpp"
 #include "paper/steps.hpp"
@@ -153,9 +163,15 @@ generation run_separately(transformer& target, transformer& draft, topology cons
         prompt, options, {});
 }
 
+/// What follows a prompt in its shipped text.
+struct shipped_text {
+    std::string rest;
+    token_id next;  ///< the token after the prompt; none where the prompt ends inside a token
+};
+
 json generate(models& loaded, json const& job, std::vector<std::vector<token_id>> const& prompts,
-              std::vector<token_id> const& next) {
-    transformer& target = loaded["target"];
+              std::vector<shipped_text> const& shipped, tokenizer const& tokens) {
+    transformer& target = loaded[job.value("target", std::string("target"))];
     transformer& draft = loaded[job.value("draft", std::string("draft"))];
     method const& how = find_method(job.at("method").get<std::string>());
     auto const tree = job.value("tree", std::string());
@@ -168,32 +184,46 @@ json generate(models& loaded, json const& job, std::vector<std::vector<token_id>
     } const after_the_job;
     set(settings(), job.value("settings", json::object()));
     generation_options options = options_of(job);
+    options.seed = job.value("first", std::uint64_t{3});
+    options.request = job.value("request", std::uint32_t{0});
+    bool const timed = job.value("timed", false);
     json runs = json::array();
     for (std::size_t i = 0; i < prompts.size(); ++i) {
         auto const& prompt = prompts[i];
         // The speed of this machine at this moment: the target alone, before and after.
-        generation_metrics plain = autoregressive(target, prompt, options).metrics;
+        generation_metrics plain;
+        if (timed) plain += autoregressive(target, prompt, options).metrics;
         generation const g = job.value("separate_paths", false) ? run_separately(target, draft, shape, prompt, options)
                                                                 : how.run(target, draft, shape, prompt, options, {});
-        plain += autoregressive(target, prompt, options).metrics;
+        if (timed) plain += autoregressive(target, prompt, options).metrics;
         std::vector<token_id> text = prompt;
         text.insert(text.end(), g.tokens.begin(), g.tokens.end());
         generation_metrics const& m = g.metrics;
-        runs.push_back({{"tokens", m.tokens},
-                        {"target_calls", m.target_calls},
-                        {"accepted", m.accepted},
-                        {"drafted", m.drafted},
-                        {"draft_calls", m.draft_calls},
-                        {"tried_at_depth", m.by_depth.tried},
-                        {"accepted_at_depth", m.by_depth.accepted},
-                        {"won_by_start", m.by_start.won},
-                        {"accepted_by_start", m.by_start.accepted},
-                        {"accepted_at_rank", m.by_rank.accepted},
-                        {"seconds", m.seconds - m.time.prompt},
-                        {"plain_tokens", plain.tokens},
-                        {"plain_seconds", plain.seconds - plain.time.prompt},
-                        {"next_right", !g.tokens.empty() && next[i] != none && g.tokens.front() == next[i] ? 1 : 0},
-                        {"nll", negative_log_likelihood(target, text, g.tokens.size())}});
+        shipped_text const& other = shipped[i];
+        step_counts const& whole = m.whole_steps;
+        runs.push_back(
+            {{"tokens", m.tokens},
+             {"target_calls", m.target_calls},
+             {"whole",
+              {{"tokens", whole.tokens},
+               {"target_calls", whole.target_calls},
+               {"draft_calls", whole.draft_calls},
+               {"drafted", whole.drafted},
+               {"accepted", whole.accepted}}},
+             {"tried_at_depth", m.by_depth.tried},
+             {"accepted_at_depth", m.by_depth.accepted},
+             {"won_by_start", m.by_start.won},
+             {"accepted_by_start", m.by_start.accepted},
+             {"accepted_at_rank", m.by_rank.accepted},
+             {"text", continuation(tokens, g.tokens)},
+             {"reference", other.rest},
+             {"next_known", other.next != none ? 1 : 0},
+             {"next_right", !g.tokens.empty() && other.next != none && g.tokens.front() == other.next ? 1 : 0},
+             {"nll", negative_log_likelihood(target, text, g.tokens.size())}});
+        if (timed)
+            runs.back().update(json{{"seconds", m.seconds - m.time.prompt},
+                                    {"plain_tokens", plain.tokens},
+                                    {"plain_seconds", plain.seconds - plain.time.prompt}});
         ++options.seed;
     }
     return {{"runs", runs}, {"lossless", how.lossless}};
@@ -218,8 +248,16 @@ json steps(models& loaded, json const& job, std::vector<token_id> const& prompt)
                                                      shape, text, prompt.size(), seeds, options)}};
 }
 
+/// The part of 32 trials that accept one of n candidates.
+template <class Sampler, class Verifier>
+double measured(std::vector<double> const& p, std::vector<double> const& q, index_t n, std::uint64_t seed) {
+    testing::node_trial trial(Sampler{}, Verifier{}, p, q, n, seed);
+    return analysis::estimate_acceptance(trial, 32).rate;
+}
+
 /// Rates and bounds of n candidates at one node, by name, for one pair of rows.
-std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector<double> const& q, index_t n) {
+std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector<double> const& q, index_t n,
+                                       std::uint64_t seed) {
     std::map<std::string, double> found;
     analysis::ratio_rows const rows(p, q);
     found["bound/iid"] = analysis::alpha_star_iid(rows, n);
@@ -228,9 +266,9 @@ std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector
         found["bound/conditional_poisson"] = analysis::alpha_star_conditional_poisson(rows, n);
     else
         found["bound/conditional_poisson"] = analysis::alpha_star_conditional_poisson(rows, rows.support());
-    // Attained by `greedy_optimal` (Theorem 7), and by `spec_hub` for two.
-    found["bound/top_then_one"] = found["greedy_optimal/top_then_one"] = analysis::alpha_star_stratified(rows, n, 1);
-    if (n == 2) found["spec_hub/top_paired"] = found["bound/top_then_one"];
+    found["bound/top_then_one"] = analysis::alpha_star_stratified(rows, n, 1);
+    found["greedy_optimal/top_then_one"] =
+        measured<draft::top_then_one, verify::greedy_optimal<law::top_then_one>>(p, q, n, seed);
     found["recursive_rejection/iid"] = analysis::acceptance_recursive_iid(p, q, n);
     found["recursive_rejection/sequential"] = analysis::can_walk_prefixes(rows.support(), n) && n <= 2
                                                   ? analysis::acceptance_by_rejected_prefixes(rows, n)
@@ -239,10 +277,11 @@ std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector
     found["naive/sequential"] = analysis::acceptance_naive_sequential(p, q, n);
     found["naive/deterministic"] = analysis::acceptance_naive_deterministic(p, q, n);
     found["k_seq/iid"] = analysis::acceptance_k_seq(p, q, n);
-    found["ranked/iid"] = found["bound/iid"];  // which it attains
+    found["ranked/iid"] = measured<draft::iid, verify::ranked<law::iid>>(p, q, n, seed);
     multidraft::draft::certain_selection const chosen(draft::stratified{}, q, n);
     auto const certain = static_cast<index_t>(chosen.tokens.size());
-    found["ranked/stratified"] = analysis::alpha_star_stratified(rows, certain + chosen.draws, chosen.draws);
+    found["bound/stratified"] = analysis::alpha_star_stratified(rows, certain + chosen.draws, chosen.draws);
+    found["ranked/stratified"] = measured<draft::stratified, verify::ranked<law::stratified>>(p, q, n, seed);
     return found;
 }
 
@@ -258,11 +297,10 @@ std::map<std::string, double> rates_of_greedy(std::span<float const> p, std::spa
     for (auto const* name : {"bound/iid", "recursive_rejection/iid", "naive/iid", "k_seq/iid", "ranked/iid"})
         found[name] = top.front() == target ? 1.0 : 0.0;
     double const among = std::ranges::find(top, target) != top.end() ? 1.0 : 0.0;
-    for (auto const* name :
-         {"bound/sequential", "bound/conditional_poisson", "bound/top_then_one", "greedy_optimal/top_then_one",
-          "recursive_rejection/sequential", "naive/sequential", "naive/deterministic", "ranked/stratified"})
+    for (auto const* name : {"bound/sequential", "bound/conditional_poisson", "bound/top_then_one",
+                             "greedy_optimal/top_then_one", "recursive_rejection/sequential", "naive/sequential",
+                             "naive/deterministic", "bound/stratified", "ranked/stratified"})
         found[name] = among;
-    if (n == 2) found["spec_hub/top_paired"] = among;
     return found;
 }
 
@@ -271,11 +309,13 @@ json rates(models& loaded, json const& job, std::vector<std::vector<token_id>> c
     generation_options options = options_of(job);
     auto const counts = job.at("rates").get<std::vector<index_t>>();
     auto const generated = job.value("generated", 0);
-    auto const every = job.value("every", std::size_t{8});
-    transformer& target = loaded["target"];
+    auto const every = job.value("every", std::size_t{16});
+    transformer& target = loaded[job.value("target", std::string("target"))];
     transformer& draft = loaded[job.value("draft", std::string("draft"))];
     auto const v = static_cast<std::size_t>(target.vocabulary());
     std::map<std::string, std::map<std::string, std::vector<double>>> by_count;
+    options.seed = job.value("first", std::uint64_t{3});
+    std::uint64_t row = 0;  // of all texts: the seed of its trials
     for (auto text : texts) {
         std::size_t begin = 8;
         if (generated > 0) {
@@ -289,14 +329,14 @@ json rates(models& loaded, json const& job, std::vector<std::vector<token_id>> c
         auto const q_logits = score(draft, text);
         std::map<index_t, std::map<std::string, double>> sums;
         std::size_t rows = 0;
-        for (std::size_t i = begin; i + 1 < text.size(); i += every, ++rows) {
+        for (std::size_t i = begin; i + 1 < text.size(); i += every, ++rows, ++row) {
             auto const p_row = std::span<float const>(p_logits).subspan(i * v, v);
             auto const q_row = std::span<float const>(q_logits).subspan(i * v, v);
             auto const greedy = options.sampling.greedy();
             auto const p = greedy ? std::vector<double>() : processed(p_row, options.sampling);
             auto const q = greedy ? std::vector<double>() : processed(q_row, options.sampling);
             for (index_t const n : counts)
-                for (auto const& [name, rate] : greedy ? rates_of_greedy(p_row, q_row, n) : rates_at(p, q, n))
+                for (auto const& [name, rate] : greedy ? rates_of_greedy(p_row, q_row, n) : rates_at(p, q, n, row))
                     sums[n][name] += rate;
         }
         if (rows == 0) continue;
@@ -347,17 +387,18 @@ int main() {
                 bool const of_steps = job.contains("steps");
                 bool const whole = job.contains("rates") && job.value("generated", 0) == 0;
                 std::vector<std::vector<token_id>> prompts;
-                std::vector<token_id> next;  // the token after each prompt; none where the text is cut inside one
+                std::vector<shipped_text> shipped;
                 auto const first = job.value("first", std::size_t{3});
                 auto const count = of_steps ? std::size_t{1} : job.value("prompts", std::size_t{12});
                 for (std::size_t i = first; i < std::min(first + count, of_kind.size()); ++i) {
                     auto const text = of_kind[i].get<std::string>();
                     auto all = tokens.encode(text);
-                    prompts.push_back(whole ? all : tokens.encode(beginning(text, words)));
+                    std::string const begin = beginning(text, words);
+                    prompts.push_back(whole ? all : tokens.encode(begin));
                     auto const& prompt = prompts.back();
                     bool const begins =
                         prompt.size() < all.size() && std::ranges::equal(prompt, std::span(all).first(prompt.size()));
-                    next.push_back(begins ? all[prompt.size()] : none);
+                    shipped.push_back({text.substr(begin.size()), begins ? all[prompt.size()] : none});
                     if (whole && prompts.back().size() > 120) prompts.back().resize(120);
                 }
                 if (of_steps)
@@ -365,7 +406,7 @@ int main() {
                 else if (job.contains("rates"))
                     result = rates(loaded, job, prompts);
                 else
-                    result = generate(loaded, job, prompts, next);
+                    result = generate(loaded, job, prompts, shipped, tokens);
             } catch (std::exception const& e) {
                 result = {{"error", e.what()}};
             }

@@ -34,18 +34,18 @@ def sweep(s):
                 found = s.steps(methods, tree, temperature)
                 if not found:
                     continue
-                means = {m: mean(values) for m, values in found.items()}
+                means = {m: mean_of([v["value"] for v in values]) for m, values in found.items()}
                 published, ranked = (max((m for m in names if m in means), key=means.get)
                                      for names in (PUBLISHED, RANKED))
                 differences = []
                 for name, own in zip(counts, (ranked, OURS)):
-                    pairs = list(zip(found[own], found[published]))
-                    value, low, high = interval(pairs, lambda p: mean([a - b for a, b in p]), 4000)
+                    less = [{**a, "value": a["value"] - b["value"]} for a, b in zip(found[own], found[published])]
+                    value, low, high = estimate(less, mean, 4000)
                     bold = "**" if low > 0 or high < 0 else ""
                     counts[name][0 if low > 0 else 2 if high < 0 else 1] += 1
                     differences.append(f"{bold}{value:+.3f} [{low:+.3f}, {high:+.3f}]{bold}")
                 table.add(temperature, budget, tree,
-                          *(shown(interval(found[m], mean)) if m in found else "-" for m in PUBLISHED + RANKED),
+                          *(shown(estimate(found[m], mean)) if m in found else "-" for m in PUBLISHED + RANKED),
                           f"`{published}`", f"`{ranked}`", *differences)
                 if temperature == 1.0:
                     for method, value in means.items():

@@ -30,6 +30,12 @@ def commit():
     return first_line(["git", "rev-parse", "--short", "HEAD"])
 
 
+def commit_of_sources():
+    """The short hash of the last commit that changed what programs are made of, with "(changed)" where they differ from it."""
+    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", *SOURCES], cwd=ROOT, check=False).returncode != 0
+    return first_line(["git", "log", "-1", "--format=%h", "--", *SOURCES]) + (" (changed)" if changed else "")
+
+
 def commit_and_changes():
     """The whole hash, with "(changed)" where the sources differ from it."""
     unchanged = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", *SOURCES], cwd=ROOT, check=False).returncode == 0

@@ -95,8 +95,9 @@ struct comparison {
     /// Memory-bound speed-up: the speed-up if the cost of a call is the bytes of its model. Draft calls per step are
     /// used as the depth, so that it holds for trees of varying depth too.
     [[nodiscard]] double memory_bound_speed_up(generation_metrics const& m) const {
-        if (m.target_calls == 0) return 0;
-        double const calls = static_cast<double>(m.draft_calls) / static_cast<double>(m.target_calls);
+        if (m.whole_steps.target_calls == 0) return 0;
+        double const calls =
+            static_cast<double>(m.whole_steps.draft_calls) / static_cast<double>(m.whole_steps.target_calls);
         return m.block_efficiency() / (calls * size_ratio + 1);
     }
     /// The improvement factor from the acceptance rate and the measured costs ([Leviathan23], Theorem 3.8).
@@ -184,8 +185,9 @@ inline void print_table(std::vector<comparison> const& rows, bool greedy) {
     }
     std::printf("energy: %s\n", rows.front().energy_source.c_str());
     std::printf(
-        "\nacceptance: how often a node with children had one accepted. target, draft: forward calls; library: "
-        "sampling, masks, verification.\n");
+        "\nblock efficiency: tokens per target call of whole steps, without the last ones, which the end of the text "
+        "cuts; 0 where no step is whole. acceptance: how often a node with children had one accepted. target, draft: "
+        "forward calls; library: sampling, masks, verification.\n");
 }
 
 inline nlohmann::ordered_json to_json(comparison const& row) {
@@ -197,17 +199,16 @@ inline nlohmann::ordered_json to_json(comparison const& row) {
     for (std::size_t d = 0; d < m.by_depth.tried.size(); ++d) by_depth.push_back(m.acceptance_rate(d));
     auto by_rank = nlohmann::ordered_json::array();
     for (std::size_t k = 0; k < m.by_rank.tried.size(); ++k) by_rank.push_back(m.acceptance_rate_of_rank(k));
+    // Of whole steps; null where there is none.
+    auto const of_steps = [&](auto const& statistic) {
+        return m.whole_steps.target_calls > 0 ? with_interval(row.estimate(statistic)) : nlohmann::ordered_json();
+    };
     nlohmann::ordered_json estimates = {
-        {"block_efficiency",
-         with_interval(row.estimate([](generation_metrics const& x) { return x.block_efficiency(); }))},
-        {"acceptance_rate",
-         with_interval(row.estimate([](generation_metrics const& x) { return x.acceptance_rate(); }))},
-        {"accepted_fraction",
-         with_interval(row.estimate([&](generation_metrics const& x) { return x.accepted_fraction(row.depth); }))},
-        {"improvement_factor",
-         with_interval(row.estimate([&](generation_metrics const& x) { return row.improvement_factor(x); }))},
-        {"memory_bound_speed_up",
-         with_interval(row.estimate([&](generation_metrics const& x) { return row.memory_bound_speed_up(x); }))},
+        {"block_efficiency", of_steps([](generation_metrics const& x) { return x.block_efficiency(); })},
+        {"acceptance_rate", of_steps([](generation_metrics const& x) { return x.acceptance_rate(); })},
+        {"accepted_fraction", of_steps([&](generation_metrics const& x) { return x.accepted_fraction(row.depth); })},
+        {"improvement_factor", of_steps([&](generation_metrics const& x) { return row.improvement_factor(x); })},
+        {"memory_bound_speed_up", of_steps([&](generation_metrics const& x) { return row.memory_bound_speed_up(x); })},
         {"tokens_per_second",
          with_interval(row.estimate([](generation_metrics const& x) { return x.tokens_per_second(); }))}};
     if (!row.nll.empty()) estimates["perplexity"] = with_interval(row.perplexity());
@@ -220,10 +221,11 @@ inline nlohmann::ordered_json to_json(comparison const& row) {
             {"tokens", m.tokens},
             {"target_calls", m.target_calls},
             {"draft_calls", m.draft_calls},
+            {"whole_steps", to_json(m.whole_steps)},
             {"tokens_per_second", m.tokens_per_second()},
             {"speed_up", row.speed_up},
-            {"block_efficiency", m.block_efficiency()},
-            {"acceptance_rate", m.acceptance_rate()},
+            {"block_efficiency", rate_of(m, m.block_efficiency())},
+            {"acceptance_rate", rate_of(m, m.acceptance_rate())},
             {"target_share", share(m, m.time.target)},
             {"draft_share", share(m, m.time.draft)},
             {"library_share", share(m, m.time.sample + m.time.mask + m.time.verify)},

@@ -483,7 +483,8 @@ int run(int argc, char** argv) {
         if (r == 0) write_trees();
         if (json) {
             auto report = to_json(how, g, continuation(tokens, g.tokens), options.seed);
-            report["accepted_fraction"] = g.metrics.accepted_fraction(chosen ? chosen->depth() : shape.max_depth());
+            report["accepted_fraction"] =
+                rate_of(g.metrics, g.metrics.accepted_fraction(chosen ? chosen->depth() : shape.max_depth()));
             if (chosen) report["trees"] = to_json(*chosen, how);
             if (perplexity) {
                 double const nll = negative_log_likelihood(target, prompts.front(), g.tokens);

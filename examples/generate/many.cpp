@@ -74,7 +74,7 @@ private:
                                    {"token_ids", f.result.tokens},
                                    {"tokens", m.tokens},
                                    {"target_calls", m.target_calls},
-                                   {"block_efficiency", m.block_efficiency()},
+                                   {"block_efficiency", rate_of(m, m.block_efficiency())},
                                    {"seconds_to_first_token", times.first},
                                    {"seconds", times.last},
                                    {"seed", seed_},

@@ -318,7 +318,8 @@ int run(int argc, char** argv) {
             auto report = run_as_json(how.name, true, g, text, options.seed);
             report["tree"] = chosen ? "auto" : how.drafts ? to_string(shape) : "";
             if (chosen) report["trees"] = to_json(*chosen, how);
-            report["accepted_fraction"] = g.metrics.accepted_fraction(chosen ? chosen->depth() : shape.max_depth());
+            report["accepted_fraction"] =
+                rate_of(g.metrics, g.metrics.accepted_fraction(chosen ? chosen->depth() : shape.max_depth()));
             std::cout << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
         } else {
             if (!stream) std::cout << text;

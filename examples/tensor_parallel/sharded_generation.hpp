@@ -14,6 +14,7 @@
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
+#include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/mpi/communicator.hpp"
 #include "multidraft/shards.hpp"
@@ -75,15 +76,19 @@ private:
     template <draw_source Source>
     void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         std::int32_t const context = state.length() - 1;
-        std::int32_t const depth = std::max(0, std::min({tree_.depth_limit(state.length()), state.left() - 1,
-                                                         target_.context_limit() - state.length()}));
+        step_counts const counted = m.totals();
+        std::int32_t const deepest = tree_.depth_limit(state.length());
+        std::int32_t const room = std::min(state.left() - 1, target_.context_limit() - state.length());
+        std::int32_t const depth = std::max(0, std::min(deepest, room));
         // All ranks draw the same tree and score it with their part of the target.
         tree_.grow(host_group{}, state.text(), depth, options.draft_sampling.value_or(options.sampling), source, m);
         auto const logits = scored(context, m);
         // From their own columns of the target's rows they compute the same verdict.
         verdict const v = verified(logits, context, options, m);
         tree_view const tree = tree_.tree().tree;
-        count(tree, v, m);
+        multidraft::detail::count_step(tree,
+                                       std::span<node_id const>(path_).first(static_cast<std::size_t>(v.accepted)),
+                                       counted, room >= deepest, m);
         accepted_.assign(tree, path_, v);
         auto const emitted = static_cast<std::size_t>(state.emit(accepted_.tokens()));
         // Both caches keep the text without its last token.
@@ -119,14 +124,6 @@ private:
         verify_batch(team_, verifier{}, drawn_by<law>(trees), target_rows(p), draft_rows(q), requests,
                      verdict_batch{path_.data(), 0, &v.accepted, &v.next}, bytes);
         return v;
-    }
-
-    void count(tree_view tree, verdict const& v, generation_metrics& m) const {
-        m.accepted += v.accepted;
-        for (std::int32_t d = 0; d <= v.accepted; ++d) {
-            node_id const node = d == 0 ? 0 : path_[static_cast<std::size_t>(d - 1)];
-            if (!tree.children(node).empty()) m.tried(static_cast<std::size_t>(d), d < v.accepted);
-        }
     }
 
     sharded_transformer& target_;

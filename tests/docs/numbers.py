@@ -310,7 +310,10 @@ MEASURED = "Measured at commit `{}` ({})."
 def commit_in(path):
     """Of made_with.txt, machine.txt, or the file beside a table of a paper."""
     text = path.read_text(encoding="utf-8")
-    return (json.loads(text)["commit"] if path.suffix == ".json" else re.search(r"^commit: (\w+)", text, re.MULTILINE).group(1))[:7]
+    if path.suffix == ".json":
+        made = json.loads(text)
+        return made.get("made_with", made)["commit"][:7]
+    return re.search(r"^commit: (\w+)", text, re.MULTILINE).group(1)[:7]
 
 
 def source_of(head, data):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks docs/papers.md: 124 items in order, files that exist, items of bench/paper_tables that exist and are as it says.
+"""Checks docs/papers.md: 124 items in order, files that exist, items of bench/paper_tables that exist and are as it says, a test
+for every claim that is proved, tested or checked; and docs/errata.md: a test for every erratum.
 
   tests/docs/papers.py --root DIRECTORY [--self-test]
 """
@@ -11,19 +12,23 @@ import sys
 from pathlib import Path
 
 ITEMS = 124
-STATES = ("proved", "tested", "run", "not run", "missing", "not here")
+STATES = ("proved", "checked", "tested", "run", "not run", "missing", "not here")
+INEQUALITIES = (7, 49, 77, 78)  # of all rows: checked on random ones
+OLD = "run, to be repeated"
 ROOMS = ("include/multidraft", "tests", ".")
 LINE = re.compile(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$")
 CODE = re.compile(r"`([^`]+)`")
 
 
 def shown_by(made):
-    """The state of an item with results: how the comparisons of its paper ended here."""
+    """The state of tables with results, [(entry, setting or "")]: how the comparisons of the paper ended here."""
+    if any(item["state"].startswith("to be repeated") for item, _ in made):
+        return OLD
     counts = {}
-    for item in made:
-        for verdict, count in item["comparisons"].items():
+    for item, setting in made:
+        for verdict, count in (item["comparisons_by_group"].get(setting, {}) if setting else item["comparisons"]).items():
             counts[verdict] = counts.get(verdict, 0) + count
-    listed = ", ".join(f"{counts[v]} {v}" for v in ("same sign", "no difference found", "other sign") if counts.get(v))
+    listed = ", ".join(f"{counts[v]} {v}" for v in ("same sign", "no difference found", "other sign", "holds by mathematics") if counts.get(v))
     return "run" + (f": {listed}" if listed else "")
 
 
@@ -43,11 +48,17 @@ def faults(text, listed, root):
             if re.fullmatch(r"[\w./-]+/|[\w./-]+\.(hpp|cpp|py|cuh|cu)", code) or code.startswith(("bench/", "tests/")):
                 if not any((root / room / code).exists() for room in ROOMS):
                     found.append(f"item {number}: there is no {code}")
-        tables = [code for code in CODE.findall(m[5]) if re.fullmatch(r"\w+\.(table|figure)_\d+", code)]
-        made = [t for t in tables if t in items and items[t]["jobs"]]
+        is_claim = state.startswith(("proved", "checked", "tested"))
+        if state.startswith("checked") != (int(number) in INEQUALITIES):
+            found.append(f"item {number}: \"checked on random instances\" is the state of inequalities, {', '.join(map(str, INEQUALITIES))}")
+        if is_claim and not any((root / "tests" / code).exists() or (root / code).exists() for code in CODE.findall(m[4])):
+            found.append(f"item {number}: it is {state.split(',')[0]}, and names no test")
+        # `name` (setting): the comparisons of one setting.
+        tables = re.findall(r"`(\w+\.(?:table|figure)_\d+)`(?: \(([\w, ]+)\))?", m[5])
+        made = [(items[t], setting) for t, setting in tables if t in items and items[t]["jobs"]]
         if made and state.startswith(("run", "not run")):
-            has_results = all(items[t]["state"].startswith("run") for t in made)
-            expected = shown_by([items[t] for t in made]) if has_results else "not run"
+            has_results = all(item["state"].startswith(("run", "to be repeated")) for item, _ in made)
+            expected = shown_by(made) if has_results else "not run"
             is_right = state == expected if has_results else state.startswith(expected)
             if not is_right:
                 found.append(f"item {number}: its state is {expected}")
@@ -63,6 +74,23 @@ def faults(text, listed, root):
     return found
 
 
+def errata_faults(text, root):
+    """What is wrong with docs/errata.md: errata without a test, tests that do not exist."""
+    found = []
+    tests = set()
+    for file in (root / "tests").rglob("*_test.cpp"):
+        tests |= {f"{suite}.{name}" for suite, name in re.findall(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", file.read_text(encoding="utf-8"), re.MULTILINE)}
+    # An erratum begins with bold words, at the beginning of its bullet or of a line of it.
+    for part in re.split(r"^(?:- |  )(?=\*\*)", text, flags=re.MULTILINE)[1:]:
+        title = re.match(r"\*\*(.+?)\*\*", part, re.DOTALL).group(1)
+        named = re.findall(r"`(\w+\.\w+)`", part)
+        if not named and "without a consequence" not in title:
+            found.append(f"errata.md: {title}: no test is named")
+        found += [f"errata.md: {title}: there is no test {name}" for name in named
+                  if name not in tests and not name.endswith((".hpp", ".md"))]
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, required=True)
@@ -74,22 +102,32 @@ def main():
         sys.exit(done.stderr)
     listed = json.loads(done.stdout)
     text = (root / "docs" / "papers.md").read_text(encoding="utf-8")
+    errata = (root / "docs" / "errata.md").read_text(encoding="utf-8")
     if options.self_test:
         for wrong, message in ((text.replace("| 7 |", "| 8 |"), "numbered"), (text.replace("`tree/mask.hpp`", "`tree/masc.hpp`", 1), "there is no"),
                                (text.replace("`mcsd.table_1`", "`mcsd.table_9`"), "has no"),
                                (re.sub(r"(`rsd\.figure_1` \| )run", r"\1proven", text), "state begins with"),
+                               (re.sub(r"(\| 78 .*\| )checked on random instances", r"\1proved", text), "inequalities"),
+                               (text.replace("`proof/lossless_test.cpp`; the rate is", "the rate is"), "names no test"),
                                (text.replace("`mtad.table_6`", ""), "not on the page")):
             found = faults(wrong, listed, root)
-            if wrong != text and not any(message in f for f in found):
+            if wrong == text or not any(message in f for f in found):
                 sys.exit(f"papers.py: a page with a fault ({message}) passes: {found}")
         for entry in listed:
             if entry["name"] == "mcsd.table_1":
                 entry["state"] = "run at 1234567" if entry["state"] == "not run" else "not run"
         if not any("item 17" in f for f in faults(text, listed, root)):
             sys.exit("papers.py: a wrong state passes")
+        by_setting = [({"state": "run at 1", "comparisons": {"same sign": 5, "other sign": 1},
+                        "comparisons_by_group": {"Dolly": {"other sign": 1}, "XSum": {"same sign": 5}}}, setting) for setting in ("Dolly", "")]
+        if [shown_by([one]) for one in by_setting] != ["run: 1 other sign", "run: 5 same sign, 1 other sign"]:
+            sys.exit("papers.py: the comparisons of one setting are not counted alone")
+        for wrong in (errata.replace("`JointDecoding.IsNotBetterInTheLongRun`", "none"), errata.replace("`Errata.", "`Erratum.", 1)):
+            if wrong == errata or not errata_faults(wrong, root):
+                sys.exit("papers.py: an erratum without its test passes")
         print("papers.py: finds its faults")
         return
-    found = faults(text, listed, root)
+    found = faults(text, listed, root) + errata_faults(errata, root)
     for fault in found:
         print(fault)
     sys.exit(1 if found else 0)

@@ -53,7 +53,13 @@ class Generate(unittest.TestCase):
         self.assertEqual(one["seed"], 5)
         self.assertEqual(one["method"], "nested_ranked_block/stratified")
         self.assertNotIn(PROMPT, one["text"])
-        self.assertAlmostEqual(one["block_efficiency"], one["tokens"] / one["target_calls"])
+        whole = one["whole_steps"]
+        self.assertAlmostEqual(one["block_efficiency"], whole["tokens"] / whole["target_calls"])
+        self.assertLessEqual(whole["target_calls"], one["target_calls"])
+        (short,) = objects("--prompt", PROMPT, "--tokens", "2", "--tree", "2x1x1x1")
+        self.assertEqual(short["whole_steps"]["target_calls"], 0)
+        for rate in ("block_efficiency", "acceptance_rate", "accepted_fraction"):
+            self.assertIsNone(short[rate], "no step is whole")
 
     def test_prompts_of_a_file_are_continued_together(self):
         lines = [PROMPT, "A philosopher is", "In the beginning", "the act of", "And he said"]
@@ -292,7 +298,8 @@ class Generate(unittest.TestCase):
         common = ("--draft", str(MODELS / "target"), "--prompt", PROMPT, "--method", "lossy/target_initialised",
                   "--temperature", "0", "--draft-temperature", "0", "--ignore-eos", "--seed", "3")
         for depth in (1, 5):
-            (one,) = objects(*common, "--tree", f"fork:1x{depth}", "--tokens", str(20 * (depth + 1)))
+            # 5 more: the last step is cut.
+            (one,) = objects(*common, "--tree", f"fork:1x{depth}", "--tokens", str(20 * (depth + 1) + 5))
             self.assertEqual(one["accepted_fraction"], 1.0, depth)
             self.assertEqual(one["block_efficiency"], depth + 1, depth)
         self.assertIn("part at the root", self.refused("--method", "lossy/target_initialised", "--tree", "3x2x2"))

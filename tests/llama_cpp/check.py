@@ -42,13 +42,13 @@ class LlamaMultidraft(unittest.TestCase):
         self.assertEqual(one["tokens"], len(one["token_ids"]))
         self.assertEqual((one["seed"], one["tree"], one["lossless"]), (5, "2x2x1", True))
         self.assertEqual(one["method"], "nested_ranked_block/stratified")
-        self.assertAlmostEqual(one["block_efficiency"], one["tokens"] / one["target_calls"])
+        self.assertAlmostEqual(one["block_efficiency"], one["whole_steps"]["tokens"] / one["whole_steps"]["target_calls"])
 
     def test_prints_prompt_and_text_and_says_how_fast(self):
         plain = run(*PAIR, "-p", PROMPT, "-n", "20", "-s", "1")
         self.assertEqual(plain.returncode, 0, plain.stderr)
         self.assertTrue(plain.stdout.startswith(PROMPT))
-        self.assertIn("tokens a call", plain.stderr)
+        self.assertIn("block efficiency", plain.stderr)
         streamed = run(*PAIR, "-p", PROMPT, "-n", "20", "-s", "1", "--stream")
         self.assertEqual(streamed.stdout, plain.stdout)
 

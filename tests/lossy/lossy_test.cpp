@@ -159,9 +159,9 @@ TEST(TargetStart, EndsItsChainsByADecisionModel) {
             std::int64_t won = 0;
             for (std::size_t start = 0; start < some.metrics.by_start.won.size(); ++start) {
                 won += some.metrics.by_start.won[start];
-                EXPECT_LE(some.metrics.by_start.accepted[start], depth * some.metrics.target_calls);
+                EXPECT_LE(some.metrics.by_start.accepted[start], depth * some.metrics.whole_steps.target_calls);
             }
-            EXPECT_EQ(won, some.metrics.target_calls) << "one path wins each step";
+            EXPECT_EQ(won, some.metrics.whole_steps.target_calls) << "one path wins each step";
         }
     }
     // With one start it keeps the law, whatever the rule depends on.

@@ -82,6 +82,8 @@ inline void expect_as_alone(finished_request const& f, asked const& a, topology 
     EXPECT_EQ(f.result.metrics.accepted, one.metrics.accepted);
     EXPECT_EQ(f.result.metrics.drafted, one.metrics.drafted);
     EXPECT_EQ(f.result.metrics.target_calls, one.metrics.target_calls);
+    EXPECT_EQ(f.result.metrics.whole_steps.tokens, one.metrics.whole_steps.tokens);
+    EXPECT_EQ(f.result.metrics.whole_steps.target_calls, one.metrics.whole_steps.target_calls);
     EXPECT_EQ(f.result.metrics.by_depth.tried, one.metrics.by_depth.tried);
     EXPECT_EQ(f.result.metrics.by_rank.accepted, one.metrics.by_rank.accepted);
 }

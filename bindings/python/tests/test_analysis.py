@@ -138,9 +138,9 @@ def test_intervals_hold_the_mean():
     random = np.random.default_rng(1)
     held = 0
     for _ in range(400):
-        low, high = multidraft.Generation([], steps=random.choice([1, 2, 4], 200, p=[0.5, 0.3, 0.2]).tolist()).interval(0.9)
+        low, high = multidraft.Generation([], whole_steps=random.choice([1, 2, 4], 200, p=[0.5, 0.3, 0.2]).tolist()).interval(0.9)
         held += low < 1.9 < high
     assert 320 < held < 390
-    assert multidraft.Generation([], steps=[3]).interval() == (0.0, np.inf)
+    assert multidraft.Generation([], whole_steps=[3]).interval() == (0.0, np.inf)
     with pytest.raises(multidraft.InvalidInput, match="level = 1"):
-        multidraft.Generation([], steps=[3, 2]).interval(1.0)
+        multidraft.Generation([], whole_steps=[3, 2]).interval(1.0)

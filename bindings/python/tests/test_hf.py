@@ -285,7 +285,7 @@ def test_a_perfect_draft_is_accepted_and_caches_hold_the_text():
     result = sample(target, target, torch.tensor([[5, 6]]), tree="chain:4", method="speculative_sampling/iid",
                          max_new_tokens=41, eos_token_id=[], return_dict=True)
     assert result.steps == [[5] * 8 + [1]] and result.accepted == [32] and result.drafted == [32]
-    assert result.block_efficiency == 41 / 9 and result.acceptance_rate == 1
+    assert result.whole_steps == [[5] * 8] and result.block_efficiency == 5 and result.acceptance_rate == 1
     assert result["sequences"].shape == (1, 43) and result.tried_by_depth == [8] * 4
 
 

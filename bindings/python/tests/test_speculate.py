@@ -47,13 +47,16 @@ def test_greedy_text_is_the_targets(method, models):
     result = multidraft.speculate(method.name, TREES[method.shapes], target, draft, [3], tokens=20, temperature=0)
     assert result.tokens == text[1:]
     assert sum(result.steps) == 20 and result.target_calls == len(result.steps)
-    assert result.block_efficiency == 20 / result.target_calls
+    assert result.block_efficiency == sum(result.whole_steps) / len(result.whole_steps)
 
 
 def test_a_perfect_draft_is_accepted(models):
     target, _ = models(30, seed=4)
-    result = multidraft.speculate("speculative_sampling/iid", "chain:4", target, target, [3], tokens=50, seed=1)
-    assert result.target_calls == 10 and result.accepted == 40 and result.block_efficiency == 5
+    for tokens in (50, 53):  # the end of the text does not matter
+        result = multidraft.speculate("speculative_sampling/iid", "chain:4", target, target, [3], tokens=tokens, seed=1)
+        assert result.whole_steps == [5] * 10 and result.block_efficiency == 5
+        assert result.target_calls == len(result.steps) == -(-tokens // 5) and sum(result.steps) == tokens
+    assert multidraft.speculate("speculative_sampling/iid", "chain:4", target, target, [3], tokens=4).block_efficiency == 0
 
 
 class Block:

@@ -82,6 +82,9 @@ public:
     /// The request has ended. Throws `invalid_input` for a number without a request.
     void end(std::int32_t request) { find(request).active = false; }
 
+    /// That of the options.
+    [[nodiscard]] std::int32_t depth() const noexcept { return options_.depth; }
+
     /// The shapes of the next step, one for each entry; the root alone drafts nothing. Valid until the next call.
     /// Requests that are not named have no part in the step. A depth below 0 counts as 0, one above that of the options
     /// as theirs. Throws `invalid_input` for no entry, a number without a request or named twice, unread tokens

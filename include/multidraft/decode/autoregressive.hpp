@@ -40,6 +40,7 @@ private:
     template <draw_source Source>
     void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         std::span<logit const> logits;
+        step_counts const counted = m.totals();
         {
             stopwatch const time(m.time.target);
             std::int32_t const last = state.length() - 1;  // the first token that the cache lacks
@@ -55,6 +56,7 @@ private:
             draw_site const site{state.length() - 1, 0};
             next = source.categorical(g, p.sums, p.row.size(), weight_of{p.row}, {}, site(purpose::target, 0));
         }
+        m.add_whole_step(counted, 1);
         state.emit({&next, 1});
     }
 

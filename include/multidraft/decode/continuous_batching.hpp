@@ -154,6 +154,7 @@ public:
     /// Requests that wait for a sequence.
     [[nodiscard]] std::size_t waiting() const noexcept { return queues_.waiting.size(); }
     /// Calls and seconds of all steps so far; tokens and nodes of all requests, also of those that have not ended.
+    /// `whole_steps` and the rates are per request: a call for b requests is b steps.
     [[nodiscard]] generation_metrics const& metrics() const noexcept { return metrics_; }
     /// Who chooses the shapes.
     [[nodiscard]] Shapes const& shapes() const noexcept { return shapes_; }
@@ -243,11 +244,17 @@ private:
             }
     }
 
-    /// At most as deep as there are tokens left to emit and positions for them.
+    /// The deepest tree for which there are tokens left to emit and positions of the target.
+    [[nodiscard]] std::int32_t room(request const& r) const {
+        return std::min(r.text.left() - 1, models_.target.context_limit() - r.text.length());
+    }
+    /// At most as deep as there are positions of the draft model, too.
     [[nodiscard]] std::int32_t depth_limit(request const& r) const {
-        std::int32_t const length = r.text.length();
-        std::int32_t const positions = std::min(models_.target.context_limit(), models_.draft.context_limit()) - length;
-        return std::max(0, std::min(r.text.left() - 1, positions));
+        return std::max(0, std::min(room(r), models_.draft.context_limit() - r.text.length()));
+    }
+    /// Whether the end of the text does not limit the request's next tree.
+    [[nodiscard]] bool is_whole(request const& r) const {
+        return room(r) >= std::min(shapes_.depth(), models_.draft.context_limit() - r.text.length() + 1);
     }
 
     void run_step() {
@@ -341,12 +348,12 @@ private:
             r.in_target = now_.step.in_target(b);
             r.in_draft = now_.step.in_draft(b);
             if (b >= now_.step.decoded()) continue;
-            count(r, b);
             auto const tokens = now_.step.tokens(b);
             if (tokens.empty()) {
                 end_with(&r, "a row of a model is no distribution");
                 continue;
             }
+            count(r, b);
             emit(r, tokens);
         }
     }
@@ -380,11 +387,16 @@ private:
         tree_view const tree = now_.step.trees()(b);
         std::int64_t drafted = 0;
         for (node_id v = 1; v < tree.size(); ++v) drafted += is_absent(tree.tokens[v]) ? 0 : 1;
+        bool const whole = is_whole(r);
         for (generation_metrics* const m : {&r.metrics, &metrics_}) {
+            step_counts before = m->totals();
             m->drafted += drafted;
-            detail::count_accepted(tree, now_.step.accepted(b), *m);
+            if (m == &metrics_)
+                --before.target_calls;  // the call that was counted for all requests is a step of each
+            else
+                ++m->target_calls;
+            detail::count_step(tree, now_.step.accepted(b), before, whole, *m);
         }
-        ++r.metrics.target_calls;
     }
 
     struct all_requests {

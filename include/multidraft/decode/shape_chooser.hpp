@@ -26,6 +26,7 @@ struct batch_situation {
 /// Chooses the shapes of the trees of requests that come and go, step by step.
 ///
 /// - `start()`: a new request; returns its number. `end(number)`: the request has ended.
+/// - `depth()`: the deepest shape that it chooses, wherever a text is.
 /// - `choose(step)`: a shape for each entry, no deeper than `depth`; valid until the next call.
 /// - `learn(number, outcome)`: the outcome of the request's tree, which later choices may depend on.
 template <class C>
@@ -33,6 +34,7 @@ concept shape_chooser = requires(C& chooser, std::int32_t number, std::span<batc
                                  step_outcome const& outcome) {
     { chooser.start() } -> std::convertible_to<std::int32_t>;
     chooser.end(number);
+    { std::as_const(chooser).depth() } -> std::convertible_to<std::int32_t>;
     { chooser.choose(step) } -> std::convertible_to<std::span<topology const>>;
     chooser.learn(number, outcome);
 };
@@ -49,6 +51,8 @@ public:
     [[nodiscard]] std::int32_t start() const noexcept { return 0; }
     /// Nothing.
     void end(std::int32_t) const noexcept {}
+    /// That of the shape.
+    [[nodiscard]] std::int32_t depth() const noexcept { return shape_.max_depth(); }
     /// The shape, cut to the depth. O(requests), and O(nodes) for each request that it is cut for.
     [[nodiscard]] std::span<topology const> choose(std::span<batch_situation const> step) {
         if (chosen_.size() < step.size()) chosen_.resize(step.size());

@@ -113,8 +113,10 @@ private:
     void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         host_group const g;
         [[maybe_unused]] auto const before = step_seconds::of(m);
+        step_counts const counted = m.totals();
         std::int32_t const context = state.length() - 1;
-        std::int32_t const depth = depth_limit(state);
+        std::int32_t const deepest = tree_.depth_limit(state.length());
+        std::int32_t const depth = std::max(0, std::min(deepest, room(state)));
         tree_.grow(g, state.text(), depth, options.draft_sampling.value_or(options.sampling), source, m);
         remembered_rows const p(logit_rows<logit>(target_logits(context, m), options.sampling), memory_);
         path_.resize(static_cast<std::size_t>(tree_.size()));
@@ -125,7 +127,8 @@ private:
                                     context, span<node_id>(path_), scratch_.template of<Verifier>(tree_.size(), depth));
         }
         tree_view const tree = tree_.tree().tree;
-        detail::count_accepted(tree, std::span<node_id const>(path_).first(static_cast<std::size_t>(v.accepted)), m);
+        detail::count_step(tree, std::span<node_id const>(path_).first(static_cast<std::size_t>(v.accepted)), counted,
+                           room(state) >= deepest, m);
         if (options.observer) observe(g, state, options, p, v);
         accepted_.assign(tree, path_, v);
         auto const emitted = static_cast<std::size_t>(state.emit(accepted_.tokens()));
@@ -143,10 +146,9 @@ private:
                                      step_seconds::of(m).since(before)});
     }
 
-    /// At most as deep as there are tokens left to emit and positions for them; the depth does not depend on draws.
-    [[nodiscard]] std::int32_t depth_limit(text_state const& state) const {
-        std::int32_t const length = state.length();
-        return std::max(0, std::min({tree_.depth_limit(length), state.left() - 1, target_.context_limit() - length}));
+    /// The deepest tree for which there are tokens left to emit and positions; it does not depend on draws.
+    [[nodiscard]] std::int32_t room(text_state const& state) const {
+        return std::min(state.left() - 1, target_.context_limit() - state.length());
     }
 
     /// The target's logits at every node, from one call.

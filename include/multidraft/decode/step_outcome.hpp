@@ -38,9 +38,13 @@ struct step_outcome {
 
 namespace detail {
 
-/// Counts a step: the nodes accepted, and the children tried and accepted along their path, by depth and by rank.
-inline void count_accepted(tree_view tree, std::span<node_id const> path, generation_metrics& m) {
+/// Counts a step that began with the totals `before`: the nodes accepted, and if it is whole (`generation_metrics`) its
+/// tokens and the children tried and accepted along their path, by depth and by rank.
+inline void count_step(tree_view tree, std::span<node_id const> path, step_counts const& before, bool is_whole,
+                       generation_metrics& m) {
     m.accepted += static_cast<std::int64_t>(path.size());
+    if (!is_whole) return;
+    m.add_whole_step(before, static_cast<std::int64_t>(path.size()) + 1);
     for (std::size_t d = 0; d <= path.size(); ++d) {
         node_id const node = d == 0 ? 0 : path[d - 1];
         node_range const children = verify::present_children(tree, node);

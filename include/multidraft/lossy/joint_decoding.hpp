@@ -197,13 +197,16 @@ private:
     void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         host_group const g;
         std::int32_t const length = state.length();
+        step_counts const counted = m.totals();
+        std::int32_t const deepest = beams_.depth_limit(length);
+        bool const is_whole = state.left() >= deepest;
         generation_metrics calls;
-        beams_.grow(g, state.text(), std::max(1, std::min(state.left(), beams_.depth_limit(length))), options.sampling,
-                    source, calls);
+        beams_.grow(g, state.text(), std::max(1, std::min(state.left(), deepest)), options.sampling, source, calls);
         m.target_calls += calls.draft_calls;  // the target is the drafter here
         m.time.target += calls.time.draft;
         m.time.sample += calls.time.sample;
         m.time.mask += calls.time.mask;
+        if (is_whole) m.add_whole_step(counted, std::ssize(beams_.tokens()) - 1);
         std::int32_t const count = state.emit(beams_.tokens().subspan(1));
         multidraft::detail::stopwatch const time(m.time.cache);
         nodes_.resize(static_cast<std::size_t>(count));

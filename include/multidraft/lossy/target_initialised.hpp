@@ -263,16 +263,20 @@ private:
             return;
         }
         // A start is a token too and needs a position.
-        std::int32_t const depth = std::max(0, std::min({depth_, state.left() - 1, target_.context_limit() - length - 1,
-                                                         tree_.depth_limit(length) - 1}));
+        step_counts const counted = m.totals();
+        std::int32_t const room = std::min(state.left() - 1, target_.context_limit() - length - 1);
+        std::int32_t const deepest = std::min(depth_, tree_.depth_limit(length) - 1);
+        bool const is_whole = room >= deepest;
+        std::int32_t const depth = std::max(0, std::min(deepest, room));
         draw_starts(options.sampling, width_, source, root);
         tree_.grow(g_, state.text(), step_.starts, depth, options.draft_sampling.value_or(options.sampling), source, m);
         score(root, m);
         multidraft::detail::stopwatch const time(m.time.verify);
-        bool const refused = find_longest_path(options.sampling, source, root, m);
+        bool const refused = find_longest_path(options.sampling, source, root, is_whole, m);
         row const q = tree_.rows()(g_, step_.best.back());
         set_next(options.sampling, target_row(step_.best.back()), refused ? &q : nullptr);
-        count(m);
+        m.accepted += static_cast<std::int64_t>(step_.best.size()) - 1;
+        if (is_whole) count(counted, m);
         step_.emitted.clear();
         for (node_id const v : step_.best) step_.emitted.push_back(tree_.tokens()[at(v)]);
         std::int32_t const emitted = state.emit(step_.emitted);
@@ -296,7 +300,8 @@ private:
     /// The chain with the most accepted nodes, the first among equals. Returns whether it ends with a refused
     /// candidate.
     template <draw_source Source>
-    bool find_longest_path(sampling_params const& w, Source& source, std::int32_t root, generation_metrics& m) {
+    bool find_longest_path(sampling_params const& w, Source& source, std::int32_t root, bool is_whole,
+                           generation_metrics& m) {
         tree_view const tree = tree_.tree().tree;
         auto const starts = tree.children(0);
         step_.best.clear();
@@ -314,7 +319,7 @@ private:
                 refused = !source.bernoulli(site(purpose::acceptance, 0), p(x), tree_.rows()(g_, v)(x));
                 if (!refused) step_.path.push_back(child.first);
             }
-            m.start_accepted(at(start - starts.first), static_cast<std::int64_t>(step_.path.size()) - 1);
+            if (is_whole) m.start_accepted(at(start - starts.first), static_cast<std::int64_t>(step_.path.size()) - 1);
             if (step_.path.size() > step_.best.size()) {
                 step_.best.swap(step_.path);
                 best_refused = refused;
@@ -323,8 +328,9 @@ private:
         return best_refused;
     }
 
-    void count(generation_metrics& m) const {
-        m.accepted += static_cast<std::int64_t>(step_.best.size()) - 1;
+    /// Counts a whole step.
+    void count(step_counts const& before, generation_metrics& m) const {
+        m.add_whole_step(before, std::ssize(step_.best));
         ++m.by_start.won[at(step_.best.front() - tree_.tree().tree.children(0).first)];
         for (std::size_t d = 0; d < step_.best.size(); ++d)
             if (tree_.tree().tree.children(step_.best[d]).count > 0) m.tried(d, d + 1 < step_.best.size());

@@ -58,24 +58,26 @@ class Generated(ModelOutput):
     steps: list = None  #: for each text, the number of tokens that each call of the target emitted
     drafted: list = None  #: the number of drafted tokens
     accepted: list = None  #: the number of these that were accepted
-    tried_by_depth: list = None  #: over all texts, how often a level with candidates was reached ..
+    tried_by_depth: list = None  #: over all texts, how often a level with candidates was reached in whole steps ..
     accepted_by_depth: list = None  #: .. and how often one of them was accepted
     target_calls: int = None  #: calls of the target for trees; the first reads the prompts too, if they are not very long
     draft_calls: int = None  #: calls of the draft
+    #: for each text, the tokens, accepted ones and one more, of each step whose tree the end of the text did not cut
+    whole_steps: list = None
 
     @property
     def block_efficiency(self) -> float:
-        """The mean number of tokens of a text per call of the target."""
-        calls = sum(map(len, self.steps))
-        return sum(self.new_tokens) / calls if calls else 0.0
+        """The mean number of tokens of a text per call of the target, of whole steps; 0 where there is none."""
+        calls = sum(map(len, self.whole_steps))
+        return sum(map(sum, self.whole_steps)) / calls if calls else 0.0
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """A confidence interval of the block efficiency, of texts like these; (0, inf) for fewer than two steps."""
-        return interval(self.steps, level)
+        """A confidence interval of the block efficiency, of texts like these; (0, inf) for fewer than two whole steps."""
+        return interval(self.whole_steps, level)
 
     @property
     def acceptance_rate(self) -> float:
-        """The fraction of reached nodes with candidates at which one was accepted."""
+        """The fraction of reached nodes with candidates at which one was accepted, of whole steps."""
         tried = sum(self.tried_by_depth)
         return sum(self.accepted_by_depth) / tried if tried else 0.0
 
@@ -560,6 +562,7 @@ class _Loop:
         self.seconds = dict.fromkeys(("target", "draft"), 0.0)
         self.devices = {model.device for model in models.values()}
         self.steps = [[] for _ in self.texts]
+        self.whole_steps = [[] for _ in self.texts]
         self.drafted = [0] * count
         self.accepted = [0] * count
         self.tried_by_depth = [0] * depth
@@ -589,7 +592,8 @@ class _Loop:
         if not return_dict:
             return sequences
         return Generated(sequences, [len(t) - n for t, n in zip(self.texts, self.prompt_sizes)], self.steps, self.drafted,
-                         self.accepted, self.tried_by_depth, self.accepted_by_depth, self.target_calls, self.draft_calls)
+                         self.accepted, self.tried_by_depth, self.accepted_by_depth, self.target_calls, self.draft_calls,
+                         self.whole_steps)
 
     def sequences(self):
         width = self.padded.shape[1]
@@ -608,7 +612,8 @@ class _Loop:
         length = np.array([len(self.texts[r]) for r in rows])
         left = np.array([self.room - (len(self.texts[r]) - self.prompt_sizes[r]) for r in rows])
         # No deeper than the tokens and positions that are left. The depth does not depend on draws.
-        deepest = np.maximum(np.minimum(left - 1, self.limit - length), 0)
+        room = np.minimum(left - 1, self.limit - length)
+        deepest = np.maximum(room, 0)
         reads_prompts = self.target.columns == 0
         if self.choices is not None:
             read = self.draft is None or self.draft.columns == 0
@@ -646,7 +651,7 @@ class _Loop:
                            draft_sampling=self.draft_params, seeds=self.seeds[rows], ids=self.ids[rows],
                            positions=(length - 1).astype(np.int32), target_rows=np.concatenate(target_rows),
                            draft_rows=np.concatenate(draft_rows) if reads else None, threads=self.threads)
-        self.take(verdicts, tokens)
+        self.take(verdicts, tokens, room >= self.depth)
         if self.choices is not None:
             seconds = {**self.seconds, "other": self.now() - began - sum(self.seconds.values())}
             share = {name: None if reads_prompts else value / len(rows) for name, value in seconds.items()}
@@ -663,11 +668,11 @@ class _Loop:
         yield
         self.seconds[kind] += self.now() - began
 
-    def take(self, verdicts, tokens):
+    def take(self, verdicts, tokens, is_whole):
         rows, shape = self.rows, self.shape
         kept, kept_by_draft, on = [], [], []
         for b, (row, verdict) in enumerate(zip(rows, verdicts)):
-            self.count(row, tokens[b], verdict)
+            self.count(row, tokens[b], verdict, is_whole[b])
             emitted, ended = self.emit(row, verdict.tokens)
             if self.streamer is not None:
                 self.streamer.put(torch.tensor(emitted))
@@ -712,9 +717,12 @@ class _Loop:
                     return emitted, True
         return emitted, False
 
-    def count(self, row, tokens, verdict):
+    def count(self, row, tokens, verdict, is_whole):
         self.drafted[row] += int((tokens[1:] >= 0).sum())
         self.accepted[row] += verdict.accepted
+        if not is_whole:
+            return
+        self.whole_steps[row].append(verdict.accepted + 1)
         for depth, node in enumerate([0, *verdict.path.tolist()]):
             children = self.shape.tree.children(node)
             if len(children) and tokens[children.start] >= 0:

@@ -43,15 +43,17 @@ class Generation:
     drafted: int = 0  #: the number of drafted tokens
     accepted: int = 0  #: the number of these that were accepted
     steps: list[int] = field(default_factory=list)  #: the number of tokens emitted by each target call
+    #: the tokens, accepted ones and one more, of each step whose tree the limit of tokens did not cut
+    whole_steps: list[int] = field(default_factory=list)
 
     @property
     def block_efficiency(self) -> float:
-        """Tokens per target call."""
-        return len(self.tokens) / self.target_calls if self.target_calls else 0.0
+        """Tokens per target call of whole steps; 0 where there is none."""
+        return sum(self.whole_steps) / len(self.whole_steps) if self.whole_steps else 0.0
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """A confidence interval of the block efficiency, of texts like this one; (0, inf) for fewer than two steps."""
-        return interval([self.steps], level)
+        """A confidence interval of the block efficiency, of texts like this one; (0, inf) for fewer than two whole steps."""
+        return interval([self.whole_steps], level)
 
 
 def _call(model, name, contexts, vocabulary):
@@ -208,7 +210,8 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
         _, features = _target(target, [text[: k + 1] for k in range(len(text) - 1)], None, True)
         draft.observe(features, np.arange(len(text) - 1))
     while len(result.tokens) < wanted and not (result.tokens and result.tokens[-1] in stop):
-        shape = tree.up_to(wanted - len(result.tokens) - 1)
+        left = wanted - len(result.tokens)
+        shape = tree.up_to(left - 1)
         drafted, logits, paths, calls = _grow(chosen, shape, text, draft, of_draft, seed, request, threads)
         result.draft_calls += calls
         present = sorted(paths)
@@ -234,6 +237,8 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
         result.drafted += len(present) - 1
         result.accepted += verdict.accepted
         result.steps.append(len(emitted))
+        if left > tree.depth:
+            result.whole_steps.append(verdict.accepted + 1)
         result.tokens += emitted
         if observes:
             kept = target_rows[[0, *np.asarray(verdict.path).tolist()]][: len(emitted)]
