@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -403,6 +404,38 @@ TEST_F(block_drafter, files_that_are_wrong_are_named) {
     EXPECT_MESSAGE(message_of<std::runtime_error>(
                        [&] { block_drafter_weights(directory / "none", of_target, options_for(precision::f32)); }),
                    "config.json: cannot be opened");
+}
+
+TEST_F(block_drafter, has_the_same_rows_when_it_is_padded_with_its_target) {
+    auto const pad = [&](std::string const& name, std::string const& sizes) {
+        std::string const command = "\"" MULTIDRAFT_PYTHON "\" \"" MULTIDRAFT_PAD "\" \"" +
+                                    (directory / name).string() + "\" \"" + (directory / ("padded_" + name)).string() +
+                                    "\" " + sizes + " > /dev/null";
+        ASSERT_EQ(std::system(command.c_str()), 0) << command;
+    };
+    // Other numbers of heads in a group, so that some are copied; layers are the target's.
+    pad("target", "--hidden 40 --intermediate 50 --heads 4 --kv-heads 2 --layers 5");
+    pad("drafter", "--hidden 40 --intermediate 50 --heads 6 --kv-heads 3 --layers 5");
+    load();
+    transformer small = new_target();
+    block_drafter_model of_small(weights);
+    of_target = std::make_shared<transformer_weights const>(directory / "padded_target", options_for(precision::f32));
+    weights = std::make_shared<block_drafter_weights const>(directory / "padded_drafter", of_target,
+                                                            options_for(precision::f32));
+    EXPECT_EQ(weights->config().layers.hidden, 40);
+    EXPECT_EQ(weights->config().layers.heads, 6);
+    EXPECT_EQ(weights->config().layers.layers, 2);
+    transformer large = new_target();
+    block_drafter_model of_large(weights);
+    EXPECT_EQ(of_large.feature_size(), 80);
+    auto const text = tiny_text(30, 3);
+    observe(of_small, features_of(small, std::span(text).first(29)));
+    observe(of_large, features_of(large, std::span(text).first(29)));
+    auto expected = rows_after(of_small, text, 4);
+    auto logits = rows_after(of_large, text, 4);
+    of_small.add_parent_term(1, 7, std::span(expected).subspan(40, 40));
+    of_large.add_parent_term(1, 7, std::span(logits).subspan(40, 40));
+    expect_close(logits, {expected.begin(), expected.end()}, "padded");
 }
 
 #ifdef MULTIDRAFT_BLOCK_DRAFTER
