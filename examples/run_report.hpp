@@ -41,6 +41,7 @@ inline nlohmann::ordered_json run_as_json(std::string const& method, bool lossle
             {"tokens", m.tokens},
             {"target_calls", m.target_calls},
             {"draft_calls", m.draft_calls},
+            {"drafted", m.drafted},
             {"block_efficiency", m.block_efficiency()},
             {"acceptance_rate", m.acceptance_rate()},
             {"acceptance_rate_by_depth", by_depth},

@@ -44,7 +44,7 @@ struct method {
 };
 
 /// Children of a node, at most, in trees from the rows of a block drafter.
-inline constexpr std::int32_t most_children_from_rows = 4;
+inline constexpr std::int32_t most_children_from_rows = 16;
 
 /// Settings of single methods besides the tree: set by the command line before the first run.
 struct method_settings {

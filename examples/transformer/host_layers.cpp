@@ -106,7 +106,7 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
     auto const threads_for = [&](std::int64_t work, std::int64_t enough) { return work > enough ? active : 1; };
 
     features.resize(features.size() + rows.size() * tapped.size() * hidden);
-    // From where on only the rows whose logits are wanted go on.
+    // Keeps the rows whose logits are wanted.
     auto const narrow = [&](aligned_array<float>& of) {
         for (std::size_t k = 0; k < wanted.size(); ++k)
             std::memmove(of.data() + k * hidden, of.data() + size(wanted[k]) * hidden, hidden * sizeof(float));

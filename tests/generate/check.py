@@ -359,6 +359,10 @@ class Generate(unittest.TestCase):
                              "block")[0]["token_ids"] for threads in ("1", "2", "1")]
             self.assertEqual(texts[0], texts[1])
             self.assertEqual(texts[0], texts[2])
+            if (MODELS / "block-drafter").exists():
+                (shipped,) = objects(*common, "--temperature", "0", "--drafter", "block")
+                self.assertEqual(shipped["token_ids"], greedy["token_ids"])
+                self.assertGreater(shipped["block_efficiency"], 1.5)
             self.assertIn("`-> ", run(*common, *block, "--show-tree").stderr)
             self.assertEqual(run(*common, *block, "--stream", "--seed", "4").stdout, run(*common, *block, "--seed", "4").stdout)
 
