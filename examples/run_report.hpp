@@ -55,6 +55,7 @@ inline nlohmann::ordered_json run_as_json(std::string const& method, bool lossle
             {"tokens", m.tokens},
             {"target_calls", m.target_calls},
             {"draft_calls", m.draft_calls},
+            {"drafted", m.drafted},
             {"whole_steps", to_json(m.whole_steps)},
             {"block_efficiency", rate_of(m, m.block_efficiency())},
             {"acceptance_rate", rate_of(m, m.acceptance_rate())},

@@ -9,13 +9,22 @@ MODELS = ROOT / "build" / "padded" / "models"
 SIZES = {"shipped": (None, None), "60m": ("60m", None), "300m": ("300m", "draft-8m"), "1b": ("1b", "draft-15m")}
 
 
+def padded(source, directory, preset):
+    """Makes `directory` from the model in `source` where it is not there yet, or older."""
+    made = directory / "config.json"
+    if not made.exists() or made.stat().st_mtime < (source / "model.safetensors").stat().st_mtime:
+        subprocess.run([sys.executable, ROOT / "models" / "train" / "pad.py", source, directory, "--preset", preset], check=True)
+    return directory
+
+
 def models_of(size, models=MODELS):
     """The directories of target and draft, made in `models` where they are not there yet."""
-    found = []
-    for source, preset in zip(("target", "draft"), SIZES[size]):
-        shipped = ROOT / "models" / source
-        directory = Path(models) / f"{source}-{preset}" if preset else shipped
-        if not (directory / "config.json").exists():
-            subprocess.run([sys.executable, ROOT / "models" / "train" / "pad.py", shipped, directory, "--preset", preset], check=True)
-        found.append(directory)
-    return found
+    shipped = [ROOT / "models" / source for source in ("target", "draft")]
+    return [padded(source, Path(models) / f"{source.name}-{preset}", preset) if preset else source
+            for source, preset in zip(shipped, SIZES[size])]
+
+
+def block_drafter_of(size, source, models=MODELS):
+    """The directory of a block drafter of that target, made in `models` from one of the shipped target."""
+    preset = SIZES[size][0]
+    return padded(Path(source), Path(models) / f"{Path(source).name}-{preset}", preset) if preset else Path(source)

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "generate/drafter_option.hpp"
 #include "generate/energy.hpp"
 #include "generate/methods.hpp"
 #include "generate/perplexity.hpp"
@@ -61,6 +62,7 @@ struct comparison {
     std::size_t runs = 0;
     std::int32_t depth = 0;                ///< of the requested tree
     double size_ratio = 0;                 ///< parameters of the draft / of the target
+    bool one_call = false;                 ///< the draft gives all levels in one call
     std::vector<generation_metrics> each;  ///< the runs, for intervals
     std::vector<double> nll;               ///< of each run's tokens, if requested
     std::vector<double> joules;            ///< of each run, where there is a counter
@@ -104,7 +106,8 @@ struct comparison {
     [[nodiscard]] double improvement_factor(generation_metrics const& m) const {
         if (m.target_calls == 0 || m.time.target <= 0) return 1;
         double const target = m.time.target / static_cast<double>(m.target_calls);
-        double const draft = m.draft_calls > 0 ? m.time.draft / static_cast<double>(m.draft_calls) : 0;
+        double draft = m.draft_calls > 0 ? m.time.draft / static_cast<double>(m.draft_calls) : 0;
+        if (one_call && depth > 0) draft /= depth;
         return analysis::improvement_factor(std::min(1.0, m.acceptance_rate()), depth, draft / target);
     }
 };
@@ -120,13 +123,14 @@ std::vector<comparison> compare(transformer& target, transformer& draft, std::ve
                                 bool with_perplexity = false, bool on_gpu = false) {
     energy_meter energy(on_gpu);
     std::vector<comparison> rows;
-    for (method const& m : all_methods()) {
+    for (method const& m : offered_methods()) {
         auto const [text, shape] = shape_of(m);
         comparison row;
         row.how = &m;
         row.tree = text;
-        row.depth = shape.max_depth();
-        row.size_ratio = static_cast<double>(draft.weights()->parameters()) /
+        row.depth = levels_of(shape, target);
+        row.one_call = !settings().block_drafter.empty();
+        row.size_ratio = static_cast<double>(parameters_of_drafter(target, draft)) /
                          static_cast<double>(std::max<std::int64_t>(1, target.weights()->parameters()));
         row.energy_source = energy.source();
         rows.push_back(std::move(row));
@@ -143,7 +147,7 @@ std::vector<comparison> compare(transformer& target, transformer& draft, std::ve
                 if (auto const joules = energy.joules()) row.joules.push_back(*joules);
                 row.each.push_back(g.metrics);
                 if (with_perplexity) row.nll.push_back(negative_log_likelihood(target, prompt, g.tokens));
-                if (row.how == &all_methods().front()) reference = g.tokens;
+                if (row.how == &offered_methods().front()) reference = g.tokens;
                 row.sum += g.metrics;
                 if (g.tokens == reference) ++row.same_text;
                 ++row.runs;

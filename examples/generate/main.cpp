@@ -19,6 +19,7 @@
 #include "command_line.hpp"
 #include "generate/compare.hpp"
 #include "generate/decisions.hpp"
+#include "generate/drafter_option.hpp"
 #include "generate/draw_tree.hpp"
 #include "generate/energy.hpp"
 #include "generate/many.hpp"
@@ -62,12 +63,12 @@ std::vector<std::string> shipped_prompts(std::size_t of_each_kind, std::size_t s
 void list_methods(bool json) {
     if (json) {
         auto list = nlohmann::ordered_json::array();
-        for (method const& m : all_methods())
+        for (method const& m : offered_methods())
             list.push_back({{"name", m.name}, {"lossless", m.lossless}, {"law", m.law}, {"summary", m.summary}});
         std::cout << list.dump(2) << '\n';
         return;
     }
-    for (method const& m : all_methods())
+    for (method const& m : offered_methods())
         std::printf("%-36s %-9s %-14s %s\n", m.name.c_str(), m.lossless ? "lossless" : "lossy", m.law.c_str(),
                     m.summary.c_str());
 }
@@ -92,7 +93,10 @@ std::pair<std::string, topology> shape_of(method const& m, std::string const& as
     if (m.tree.empty()) return {"", topology()};
     std::string const text = asked.empty() ? m.tree : asked;
     if (text == "auto") return {text, topology()};
+    if (is_from_rows(text)) return m.trees_from_rows ? std::pair(text, topology()) : shape_of(m, "");
     topology shape = tree_of_option(text);
+    if (shape.size() == 1 && !settings().block_drafter.empty())
+        throw std::runtime_error("--tree " + text + ": drafts nothing: with a block drafter --method autoregressive");
     if (m.chains_only && shape.width() > 1) {
         topology one = chain(shape.max_depth());
         return {to_string(one), std::move(one)};
@@ -137,7 +141,16 @@ int run(int argc, char** argv) {
         "target calls.\nWith no arguments: the best method on the shipped models and a shipped prompt."};
     app.add_option("--target", target_dir, "target model: a directory in the Hugging Face Llama layout")
         ->capture_default_str();
-    app.add_option("--draft", draft_dir, "draft model, with the same tokenizer")->capture_default_str();
+    auto* const draft_option =
+        app.add_option("--draft", draft_dir, "draft model, with the same tokenizer")->capture_default_str();
+    std::string drafter = "independent";
+    app.add_option(
+           "--drafter", drafter,
+           "independent: the model of --draft; block: the target's block drafter, in the directory "
+           "block-drafter beside it; or the directory of one. It reads the target's hidden states and drafts all "
+           "levels in one call. Not with --draft, --prompt-file, --search, --dump-decisions, --costs, --tree auto, "
+           "--method auto or --device cuda")
+        ->capture_default_str();
     app.add_option("--tokenizer", tokenizer_file, "tokenizer.model (default: in the target's directory or beside it)");
     auto* const prompt_option =
         app.add_option("--prompt", prompt, "the text to continue; - reads it from standard input");
@@ -159,7 +172,11 @@ int run(int argc, char** argv) {
         "--tree", tree,
         "children by level, such as 4x2x2x1; fork:3x4, chain:5, or choices as Medusa and EAGLE publish them, "
         "[[0], [1], [0, 0]]; auto: chosen at each step by the times of the models and what was accepted, no tree among "
-        "them (default: auto; with --method, --seed or --show-tree the method's own, chosen for the kind of CPU)");
+        "them (default: auto; with --method, --seed or --show-tree the method's own, chosen for the kind of CPU).\n"
+        "With a block drafter: best, the default: of --budget nodes, the tree of the most expected tokens by the rows "
+        "of the "
+        "step, none worth less than --least; reach: level by level, as many children as are worth --least where the "
+        "node is reached");
     std::string costs;
     app.add_option("--costs", costs,
                    "auto: the times of the models, written to this file where there is none, and else read from it. "
@@ -170,7 +187,8 @@ int run(int argc, char** argv) {
     single.early_stop = models + "/early_stop";
     app.add_option("--second-draft", single.second_draft, "the second model of methods with two drafts")
         ->capture_default_str();
-    app.add_option("--least", single.least, "recursive_rejection/best_first: no draw that is worth less")
+    app.add_option("--least", single.least,
+                   "recursive_rejection/best_first, --tree best, --tree reach: no draw that is worth less")
         ->check(CLI::Validator(number_in(0, 1), "0 .. 1"))
         ->capture_default_str();
     app.add_option("--stop-below", single.stop_below,
@@ -244,7 +262,8 @@ int run(int argc, char** argv) {
                  "every budget, and "
                  "run the best three; where such rates do not carry over from tree to tree, run some trees instead");
     auto* const budget_option =
-        app.add_option("--budget", budget, "--search: drafted nodes at most; --tree auto: the same, 16 unless given")
+        app.add_option("--budget", budget,
+                       "--search: drafted nodes at most; --tree auto, best: the same, 16 unless given")
             ->check(CLI::Range(1, 256))
             ->capture_default_str();
     app.add_flag("--show-tree", show_tree, "draw the tree of each step on standard error");
@@ -277,6 +296,9 @@ int run(int argc, char** argv) {
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
 
+    single.block_drafter = block_drafter_of_option(drafter, target_dir);
+    single.by_reach = tree == "reach";
+    bool const by_block = !single.block_drafter.empty();
     if (list) {
         list_methods(json);
         return 0;
@@ -295,6 +317,14 @@ int run(int argc, char** argv) {
     bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
     bool const one_text = !compare_all && !search_trees && !dump_decisions;
     bool const many_texts = file_option->count() > 0;
+    if (by_block && (draft_option->count() > 0 || many_texts || search_trees || dump_decisions || !costs.empty() ||
+                     tree == "auto" || device != "cpu"))
+        throw std::runtime_error("--drafter " + drafter +
+                                 ": not with --draft, --prompt-file, --search, --dump-decisions, --costs, --tree auto "
+                                 "or --device cuda");
+    if (!by_block && is_from_rows(tree))
+        throw std::runtime_error("--tree " + tree +
+                                 ": chosen from the rows of a block drafter; name one with --drafter");
     if (many_texts &&
         (!one_text || shows_trees || stream || perplexity || repeat > 1 || device != "cpu" || !costs.empty()))
         throw std::runtime_error(
@@ -304,7 +334,7 @@ int run(int argc, char** argv) {
     if (many_texts && method_name != all_methods()[0].name && method_name != all_methods()[1].name)
         throw std::runtime_error("--prompt-file: by " + all_methods()[1].name + ", or without drafts by " +
                                  all_methods()[0].name + "; not by " + method_name);
-    if (tree.empty() && one_text && !shows_trees && method_option->count() == 0 &&
+    if (tree.empty() && !by_block && one_text && !shows_trees && method_option->count() == 0 &&
         (seed_option->count() == 0 || !costs.empty()))
         tree = "auto";
     auto const [tree_text, shape] = shape_of(how, tree);
@@ -315,11 +345,13 @@ int run(int argc, char** argv) {
     if (automatic && (compare_all || search_trees))
         throw std::runtime_error("--tree auto: for a text of one method, not for --compare or --search");
     std::int32_t const most_nodes = budget_option->count() > 0 ? budget : 16;
+    single.budget = most_nodes;
     controller_options choices;
     if (automatic) choices = choices_of(how, how.forks_only, how.chains_only ? 1 : how.most_children, most_nodes);
     if (!tree.empty() && !how.tree.empty() && tree_text != tree && !compare_all)
         throw std::runtime_error("--tree " + tree + ": " + how.name +
-                                 (how.chains_only         ? " takes chains only, such as 1x1x1"
+                                 (is_from_rows(tree)      ? " takes shapes only, such as fork:3x1"
+                                  : how.chains_only       ? " takes chains only, such as 1x1x1"
                                   : how.most_children > 0 ? " takes two children a node at most, such as 2x2x1"
                                                           : " takes chains that part at the root only, such as 3x1x1"));
 
@@ -337,6 +369,7 @@ int run(int argc, char** argv) {
     // Best-first trees and beams read more nodes than their tree has; a look-up adds some.
     std::int32_t nodes = automatic ? std::max(shape.size(), most_nodes + 1) : shape.size();
     if (search_trees) nodes = std::max(nodes, most_nodes_of_search(budget));
+    if (by_block) nodes = std::max(nodes, most_nodes_of_block(shape));
     model_options.tree_entries = std::max(model_options.tree_entries, 4 * nodes + 64);
     single.models = model_options;
     auto const load = [&](std::string const& directory) {
@@ -346,7 +379,9 @@ int run(int argc, char** argv) {
         return transformer(directory, shown);
     };
     transformer target = load(target_dir);
-    transformer draft = load(draft_dir);
+    // The methods of a block drafter take no draft model.
+    transformer draft = by_block ? transformer(target.weights()) : load(draft_dir);
+    if (by_block) static_cast<void>(block_drafter_of(target));  // its files are read before anything is printed
     tokenizer const tokens(tokenizer_file.empty() ? find_tokenizer(target_dir) : std::filesystem::path(tokenizer_file),
                            target.vocabulary());
     if (!ignore_eos) {
@@ -484,7 +519,8 @@ int run(int argc, char** argv) {
         if (json) {
             auto report = to_json(how, g, continuation(tokens, g.tokens), options.seed);
             report["accepted_fraction"] =
-                rate_of(g.metrics, g.metrics.accepted_fraction(chosen ? chosen->depth() : shape.max_depth()));
+                rate_of(g.metrics, g.metrics.accepted_fraction(chosen ? chosen->depth() : levels_of(shape, target)));
+            if (by_block) report["drafter"] = single.block_drafter;
             if (chosen) report["trees"] = to_json(*chosen, how);
             if (perplexity) {
                 double const nll = negative_log_likelihood(target, prompts.front(), g.tokens);

@@ -17,6 +17,13 @@ transformer& second_draft() {
     return model;
 }
 
+block_drafter_model& block_drafter_of(transformer& target) {
+    static block_drafter_model model(
+        std::make_shared<block_drafter_weights const>(settings().block_drafter, target.weights(), settings().models));
+    target.expose_features(model.weights()->target_layers());
+    return model;
+}
+
 std::vector<method> const& all_methods() {
     static std::vector<method> const all = [] {
         std::vector<method> list;
@@ -32,19 +39,42 @@ std::vector<method> const& all_methods() {
         add_drafter_methods(list);
         add_early_stop_methods(list);
         add_lossy_methods(list);
+        list.front().run_block = list.front().run;
+        add_block_runs_by_node(list);
+        add_block_runs_by_rank(list);
+        add_block_runs_by_tree(list);
         return list;
     }();
     return all;
 }
 
+std::vector<method> const& offered_methods() {
+    if (settings().block_drafter.empty()) return all_methods();
+    static std::vector<method> const of_block = [] {
+        std::vector<method> list;
+        for (method const& m : all_methods()) {
+            if (!m.run_block) continue;
+            list.push_back(m);
+            list.back().run = m.run_block;
+            list.back().run_choices = {};
+            if (m.trees_from_rows) list.back().tree = "best";
+        }
+        return list;
+    }();
+    return of_block;
+}
+
 method const& find_method(std::string_view name) {
-    if (name == "auto") return automatic_method();
-    std::string names = "\n  auto";
-    for (method const& m : all_methods()) {
+    bool const independent = settings().block_drafter.empty();
+    if (name == "auto" && independent) return automatic_method();
+    std::string names = independent ? "\n  auto" : "";
+    for (method const& m : offered_methods()) {
         if (m.name == name) return m;
         names += "\n  " + m.name;
     }
-    throw std::runtime_error("--method " + std::string(name) + ": there is no such method; there are" + names);
+    throw std::runtime_error("--method " + std::string(name) +
+                             (independent ? ": there is no such method; there are" + names
+                                          : ": not with a block drafter, with which there are" + names));
 }
 
 }  // namespace multidraft::examples

@@ -12,6 +12,7 @@
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "transformer/block_drafter.hpp"
 #include "transformer/transformer.hpp"
 #include "tree_choices.hpp"
 
@@ -35,14 +36,25 @@ struct method {
                              std::span<token_id const> prompt, generation_options const&, token_callback const&)>
         run_choices{};
     std::vector<std::string> verifiers{};  ///< which the choices choose among
+    /// The same as `run` by the block drafter of the settings, in place of the draft model; else empty.
+    decltype(run) run_block{};
+    /// Whether its trees may be chosen from the rows of a block drafter: "best" (`best_first_shape`, the default then)
+    /// and "reach" (`reach_shape`).
+    bool trees_from_rows = false;
 };
+
+/// Children of a node, at most, in trees from the rows of a block drafter.
+inline constexpr std::int32_t most_children_from_rows = 16;
 
 /// Settings of single methods besides the tree: set by the command line before the first run.
 struct method_settings {
-    std::string second_draft;  ///< directory of the second draft model
-    std::string early_stop;    ///< directory of the decision models' weights
+    std::string second_draft;   ///< directory of the second draft model
+    std::string early_stop;     ///< directory of the decision models' weights
+    std::string block_drafter;  ///< directory of the target's block drafter; empty: an independent draft model
     transformer_options models;
-    double least = 0.1;               ///< best_first: the least worth of a draw
+    double least = 0.1;               ///< best_first, trees from rows: the least worth of a draw
+    std::int32_t budget = 16;         ///< trees from rows: drafted nodes at most
+    bool by_reach = false;            ///< trees from rows: by the reach of each node, not best first
     std::string stop_by = "none";     ///< target_initialised: by which decision model: probabilities, hidden
     double stop_below = 0.4;          ///< early stopping: the probability below which a level is not drawn
     std::int32_t lookup_paths = 2;    ///< look-up: continuations
@@ -61,6 +73,10 @@ method_settings& settings();
 /// The second draft model, loaded on first use. Throws `std::runtime_error` as the others do.
 transformer& second_draft();
 
+/// The block drafter of the settings, loaded on first use for that target, which exposes from then on what it reads.
+/// Throws `std::runtime_error` as the others do.
+block_drafter_model& block_drafter_of(transformer& target);
+
 /// All methods. The first drafts nothing; the second is the default.
 ///
 /// Their trees are the best ones measured for the shipped models (bench/results): where a row of the target's forward
@@ -68,10 +84,13 @@ transformer& second_draft();
 /// kind of CPU, not on a clock: equal seeds give equal texts.
 std::vector<method> const& all_methods();
 
+/// Those of the drafter in the settings: all methods, or those of a block drafter, whose `run` takes no draft model.
+std::vector<method> const& offered_methods();
+
 /// The method that chooses its verifier too, of those for stratified trees: `--method auto`, in no list.
 method const& automatic_method();
 
-/// The method of that name, `auto` among them. Throws `std::runtime_error` that lists the names there are.
+/// The offered method of that name, `auto` among them. Throws `std::runtime_error` that lists the names there are.
 method const& find_method(std::string_view name);
 
 // The parts of the list, one source file each, so that none takes long to compile.
@@ -82,5 +101,10 @@ void add_tree_methods(std::vector<method>& all);
 void add_drafter_methods(std::vector<method>& all);
 void add_early_stop_methods(std::vector<method>& all);
 void add_lossy_methods(std::vector<method>& all);
+
+// What methods of the list do with a block drafter.
+void add_block_runs_by_node(std::vector<method>& all);
+void add_block_runs_by_rank(std::vector<method>& all);
+void add_block_runs_by_tree(std::vector<method>& all);
 
 }  // namespace multidraft::examples

@@ -1,5 +1,6 @@
 #include "transformer/config.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <initializer_list>
 #include <limits>
@@ -76,11 +77,8 @@ private:
     json json_;
 };
 
-}  // namespace
-
-model_config read_config(std::filesystem::path const& file) {
-    config_file const in(file);
-    if (in["model_type"] != "llama") in.refuse("model_type", "only \"llama\" is implemented");
+/// What all kinds of models have.
+model_config common_config(config_file const& in) {
     if (!in["hidden_act"].is_null() && in["hidden_act"] != "silu") {
         in.refuse("hidden_act", "only \"silu\" is implemented");
     }
@@ -125,6 +123,49 @@ model_config read_config(std::filesystem::path const& file) {
     } else if (!eos.is_null()) {
         c.eos_tokens.push_back(in.token("eos_token_id", eos, c.vocabulary));
     }
+    return c;
+}
+
+}  // namespace
+
+model_config read_config(std::filesystem::path const& file) {
+    config_file const in(file);
+    if (in["model_type"] != "llama") in.refuse("model_type", "only \"llama\" is implemented");
+    return common_config(in);
+}
+
+block_drafter_config read_block_drafter_config(std::filesystem::path const& file) {
+    config_file const in(file);
+    if (in["architectures"] != json::array({"Qwen3DSparkModel"}))
+        in.refuse("architectures", "a block drafter has [\"Qwen3DSparkModel\"]");
+    block_drafter_config c;
+    c.layers = common_config(in);
+    c.head_norm_eps = in.positive("qk_norm_eps", c.layers.rms_norm_eps);
+    c.block_size = in.size("block_size");
+    if (c.block_size > 64) in.refuse("block_size", "at most 64 rows");
+    c.layers_of_target = in.size("num_target_layers", 0);
+    json const& taps = in["target_layer_ids"];
+    if (!taps.is_array() || taps.empty()) in.refuse("target_layer_ids", "must be a list of layers");
+    for (json const& layer : taps) {
+        if (!layer.is_number_integer() || layer.get<std::int64_t>() < 0 || layer.get<std::int64_t>() > (1 << 20))
+            in.refuse("target_layer_ids", "must be numbers of layers, 0 the first");
+        c.target_layers.push_back(layer.get<std::int32_t>());
+    }
+    if (static_cast<std::int64_t>(c.target_layers.size()) * c.layers.hidden > (1 << 24))
+        in.refuse("target_layer_ids", "the features are too wide");
+    json const& rank = in["markov_rank"];
+    if (!rank.is_null() && rank != 0) {
+        c.markov_rank = in.size("markov_rank");
+        if (!in["markov_head_type"].is_null() && in["markov_head_type"] != "vanilla")
+            in.refuse("markov_head_type", "only \"vanilla\" is implemented");
+    }
+    if (in.flag("enable_confidence_head")) in.refuse("enable_confidence_head", "not implemented");
+    json const& kinds = in["layer_types"];
+    if (!kinds.is_null() &&
+        (!kinds.is_array() || std::ranges::any_of(kinds, [](json const& kind) { return kind != "full_attention"; })))
+        in.refuse("layer_types", "only \"full_attention\" is implemented");
+    if (!in["embedding_and_head_of"].is_null() && in["embedding_and_head_of"] != "target")
+        in.refuse("embedding_and_head_of", "only those of the \"target\" are implemented");
     return c;
 }
 

@@ -28,4 +28,17 @@ struct model_config {
 /// file cannot be read, a number is invalid, or the model needs a feature that the example does not implement.
 [[nodiscard]] model_config read_config(std::filesystem::path const& file);
 
+/// The contents of a block drafter's `config.json`, in the layout of DSpark's checkpoints (`Qwen3DSparkModel`).
+struct block_drafter_config {
+    model_config layers;                        ///< its own; the vocabulary and the width are the target's
+    float head_norm_eps = 1e-6F;                ///< of the norms of a head: `qk_norm_eps`, else `rms_norm_eps`
+    std::int32_t block_size = 0;                ///< `block_size`, rows of a call
+    std::vector<std::int32_t> target_layers{};  ///< `target_layer_ids`: whose outputs it reads, 0 the first layer's
+    std::int32_t layers_of_target = 0;          ///< `num_target_layers`; 0 when absent
+    std::int32_t markov_rank = 0;               ///< `markov_rank` of the term of the parent; 0: there is none
+};
+
+/// Reads and checks the `config.json` of a block drafter. Throws as `read_config` does.
+[[nodiscard]] block_drafter_config read_block_drafter_config(std::filesystem::path const& file);
+
 }  // namespace multidraft::examples

@@ -58,6 +58,25 @@ void host_layers::rotate_and_cache(std::int32_t layer, std::span<layer_row const
     }
 }
 
+bool host_layers::is_tapped(std::int32_t layer) const noexcept {
+    return std::ranges::find(tapped, layer) != tapped.end();
+}
+
+/// The residual after a layer, with the part that the next norm would add: the sums of that norm.
+void host_layers::copy_features(std::int32_t layer, std::size_t rows) {
+    std::size_t const hidden = size(w.config.hidden);
+    float* const block = features.data() + features.size() - rows * tapped.size() * hidden;
+    for (std::size_t t = 0; t < tapped.size(); ++t) {
+        if (tapped[t] != layer) continue;
+        for (std::size_t r = 0; r < rows; ++r) {
+            float* const to = block + (r * tapped.size() + t) * hidden;
+            float const* const x = residual_.data() + r * hidden;
+            float const* const add = update_.data() + r * hidden;
+            for (std::size_t i = 0; i < hidden; ++i) to[i] = x[i] + add[i];
+        }
+    }
+}
+
 void host_layers::block(std::span<layer_row const> rows, attended_entries const& attended,
                         std::span<std::int32_t const> wanted, float* logits, int active) {
     model_config const& c = w.config;
@@ -86,6 +105,12 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
     // Other threads only for at least about 10 us of work.
     auto const threads_for = [&](std::int64_t work, std::int64_t enough) { return work > enough ? active : 1; };
 
+    features.resize(features.size() + rows.size() * tapped.size() * hidden);
+    // Keeps the rows whose logits are wanted.
+    auto const narrow = [&](aligned_array<float>& of) {
+        for (std::size_t k = 0; k < wanted.size(); ++k)
+            std::memmove(of.data() + k * hidden, of.data() + size(wanted[k]) * hidden, hidden * sizeof(float));
+    };
     std::int32_t left = all;
     std::int32_t const queries = c.heads / c.kv_heads;
     for (std::int32_t l = 0; l < c.layers; ++l) {
@@ -93,14 +118,12 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
         normalise(layer.attention_norm, all);
         multiply(*layer.qkv, normed_.data(), all, qkv_.data());
         rotate_and_cache(l, rows);
-        bool const last = l + 1 == c.layers;
+        bool const last = l + 1 == c.layers && !is_tapped(l);
         if (last) {
             // Only the cache entries of the other rows are needed.
             if (ends == 0) return;
             left = ends;
-            for (std::size_t k = 0; k < wanted.size(); ++k)
-                std::memmove(residual_.data() + k * hidden, residual_.data() + size(wanted[k]) * hidden,
-                             hidden * sizeof(float));
+            narrow(residual_);
         }
         auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
             for (std::int32_t i = begin; i < end; ++i) {
@@ -124,6 +147,12 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
         };
         threads_.run(left, threads_for(std::int64_t{left} * c.intermediate, 30'000), gate);
         multiply(*layer.down, activation_.data(), left, update_.data());
+        if (is_tapped(l)) copy_features(l, rows.size());
+    }
+    if (ends == 0) return;
+    if (left != ends) {
+        narrow(residual_);
+        narrow(update_);
     }
     normalise(w.final_norm, ends);
     for (std::size_t i = 0; i < wanted.size() * hidden; ++i) {

@@ -31,15 +31,19 @@ public:
 
     /// Takes up to `block_rows` rows through the layers: row r attends to `attended.of(r)`, which may have entries that
     /// rows of this block write. Writes the logits of the rows `wanted`, which increase, one after another, and appends
-    /// their hidden states to `shown`.
+    /// their hidden states to `shown`; and of all rows what the layers `tapped` give to `features`.
     void forward(std::span<layer_row const> rows, attended_entries const& attended,
                  std::span<std::int32_t const> wanted, float* logits);
 
     std::shared_ptr<transformer_weights const> shared;
     transformer_weights::implementation const& w;
-    std::vector<float> shown;  ///< hidden states
+    std::vector<float> shown;          ///< hidden states
+    std::vector<std::int32_t> tapped;  ///< layers, 0 the first, in any order; their outputs are copied before any norm
+    std::vector<float> features;       ///< of each row the outputs of these layers, one after another
 
 private:
+    [[nodiscard]] bool is_tapped(std::int32_t layer) const noexcept;
+    void copy_features(std::int32_t layer, std::size_t rows);
     void rotate_and_cache(std::int32_t layer, std::span<layer_row const> rows);
     void block(std::span<layer_row const> rows, attended_entries const& attended, std::span<std::int32_t const> wanted,
                float* logits, int active);

@@ -12,6 +12,7 @@ host_sequence::host_sequence(std::shared_ptr<transformer_weights const> weights)
 
 void host_sequence::forward(token_batch const& batch, std::span<float> logits) {
     layers.shown.clear();
+    layers.features.clear();
     auto const n = static_cast<std::int32_t>(batch.tokens.size());
     auto const vocabulary = static_cast<std::size_t>(layers.w.config.vocabulary);
     std::int32_t const unwanted = n - static_cast<std::int32_t>(logits.size() / vocabulary);

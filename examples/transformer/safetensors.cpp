@@ -278,4 +278,9 @@ tensor_view const& tensor_store::get(std::string const& name, std::vector<std::i
     return view;
 }
 
+void tensor_store::expect_only(std::set<std::string> const& names) const {
+    for (auto const& [name, entry] : tensors_)
+        if (!names.contains(name)) fail(directory_, "tensor " + name + ": by config.json there is none of that name");
+}
+
 }  // namespace multidraft::examples

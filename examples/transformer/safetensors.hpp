@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,9 @@ public:
 
     /// The bytes of all tensors' files.
     [[nodiscard]] std::size_t bytes() const noexcept;
+
+    /// Throws where there is a tensor of another name: for models of which all tensors are read.
+    void expect_only(std::set<std::string> const& names) const;
 
     [[nodiscard]] bool contains(std::string const& name) const { return tensors_.contains(name); }
     [[nodiscard]] std::size_t size() const noexcept { return tensors_.size(); }

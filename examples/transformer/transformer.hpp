@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/decode/features.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "transformer/accelerator.hpp"
 #include "transformer/config.hpp"
@@ -60,6 +61,7 @@ public:
 
 private:
     friend class transformer;
+    friend class block_drafter_weights;
     friend class host_layers;
     friend class batched_transformer;
     friend struct device_sequence;
@@ -106,6 +108,14 @@ public:
     [[nodiscard]] std::int32_t hidden_size() const noexcept;
     [[nodiscard]] std::span<float const> hidden_states() const;
 
+    /// From the next call on, the features of a token are the outputs of these layers, before any norm, one after
+    /// another: 0 is the first layer. What a drafter was trained on (`block_drafter_weights::target_layers`). Without
+    /// layers, as at first, there are no features. See `multidraft::exposes_features`. Throws `invalid_input`, with
+    /// nothing changed, for a layer that there is not, `std::runtime_error` for a model on a device.
+    void expose_features(std::span<std::int32_t const> layers);
+    [[nodiscard]] std::int32_t feature_size() const noexcept;
+    [[nodiscard]] std::span<float const> features() const noexcept;
+
     [[nodiscard]] std::shared_ptr<transformer_weights const> const& weights() const noexcept;
 
 private:
@@ -113,6 +123,6 @@ private:
     std::unique_ptr<device_sequence> device_;  ///< or on a device
 };
 
-static_assert(language_model<transformer>);
+static_assert(language_model<transformer> && exposes_features<transformer>);
 
 }  // namespace multidraft::examples

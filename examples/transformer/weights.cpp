@@ -9,11 +9,6 @@
 namespace multidraft::examples {
 namespace {
 
-/// Models with fewer bytes of weights run on one thread unless told otherwise. Their products are short, four per
-/// layer: threads that synchronise so often suffer most from another program on a core. And the draft, which runs
-/// between the target's calls, would keep the target's helpers from sleeping.
-constexpr std::size_t small_model_bytes = std::size_t{64} << 20U;
-
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
 }  // namespace

@@ -19,6 +19,11 @@ namespace multidraft::examples {
 /// Tokens that go through the layers together; longer batches are split into blocks.
 inline constexpr std::int32_t block_rows = 64;
 
+/// Models with fewer bytes of weights run on one thread unless told otherwise. Their products are short, four per
+/// layer: threads that synchronise so often suffer most from another program on a core. And the draft, which runs
+/// between the target's calls, would keep the target's helpers from sleeping.
+inline constexpr std::size_t small_model_bytes = std::size_t{64} << 20U;
+
 struct transformer_weights::implementation {
     struct layer {
         std::unique_ptr<linear> qkv, out, gate_up, down;

@@ -14,6 +14,10 @@ sqrt(d/d') and its epsilon by d/d'. All that meets only zeros, or whose results 
 are those of the source up to rounding, and the text is the source's, but a token costs what it costs in a model of
 that size: memory read, multiplications, caches. How well a draft agrees with a target stays that of the sources.
 
+SOURCE may be a block drafter (train_drafter.py): DESTINATION then drafts for its target padded to the same sizes. Layers are
+the target's here, those of the drafter stay. Added layers of a target are its last, so that the states that the drafter reads
+are those of the same layers, and zeros in the added numbers.
+
 Needs Python 3.8 and nothing else. A size of 2 GB takes some 10 s.
 """
 import argparse
@@ -36,6 +40,7 @@ PRESETS = {  # hidden, intermediate, heads, kv_heads, layers
 SIZES = ("hidden", "intermediate", "heads", "kv_heads", "layers")
 KEYS = {"hidden": "hidden_size", "intermediate": "intermediate_size", "heads": "num_attention_heads",
         "kv_heads": "num_key_value_heads", "layers": "num_hidden_layers"}
+KEYS_OF_BLOCK = dict(KEYS, layers="num_target_layers")
 WIDTH = {"BF16": 2, "F16": 2, "F32": 4}
 
 
@@ -52,14 +57,16 @@ class Source:
                 refuse(f"{directory}: has no {name}")
         with open(os.path.join(directory, "config.json"), encoding="utf-8") as file:
             self.config = json.load(file)
-        self.size = {name: self.config[key] for name, key in KEYS.items() if key in self.config}
+        self.is_block = self.config.get("architectures") == ["Qwen3DSparkModel"]
+        self.keys = KEYS_OF_BLOCK if self.is_block else KEYS
+        self.size = {name: self.config[key] for name, key in self.keys.items() if key in self.config}
         self.size.setdefault("kv_heads", self.size["heads"])
         self.head_dim = self.config.get("head_dim") or self.size["hidden"] // self.size["heads"]
         with open(os.path.join(directory, "model.safetensors"), "rb") as file:
             self.header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
             self.data = file.read()
         self.header.pop("__metadata__", None)
-        self.dtype = self.header["model.embed_tokens.weight"]["dtype"]
+        self.dtype = self.header["fc.weight" if self.is_block else "model.embed_tokens.weight"]["dtype"]
         for name, tensor in self.header.items():
             matrix = len(tensor["shape"]) == 2
             if tensor["dtype"] not in WIDTH or (matrix and tensor["dtype"] != self.dtype):
@@ -147,29 +154,41 @@ class Padded:
         self.noise = Noise(source.dtype, seed)
         self.queries, self.keys = places_of_heads(source.size, size)
         self.ratio = source.size["hidden"] / size["hidden"]
-        dim, hidden, units = source.head_dim, size["hidden"], size["intermediate"]
-        vocabulary = source.config["vocab_size"]
         self.tensors = {}  # name: dtype, shape, function that yields the bytes
+        self.add_tensors()
+
+    def add_tensors(self):
+        source, size = self.source, self.size
+        hidden, vocabulary = size["hidden"], source.config["vocab_size"]
         self.matrix("model.embed_tokens.weight", (vocabulary, hidden), lambda name: self.wider(name, zero=True))
         if "lm_head.weight" in source.header:
             self.matrix("lm_head.weight", (vocabulary, hidden), self.wider)
         self.norm("model.norm.weight", "model.norm.weight")
         for layer in range(size["layers"]):
-            at = f"model.layers.{layer}."
-            added = layer >= source.size["layers"]
-            everything = self.all_noise if added else None
-            query_rows = lambda name: self.heads_of(name, self.queries)
-            key_rows = lambda name: self.heads_of(name, self.keys)
-            self.matrix(at + "self_attn.q_proj.weight", (size["heads"] * dim, hidden), everything or query_rows)
-            self.matrix(at + "self_attn.k_proj.weight", (size["kv_heads"] * dim, hidden), everything or key_rows)
-            self.matrix(at + "self_attn.v_proj.weight", (size["kv_heads"] * dim, hidden), everything or key_rows)
-            self.matrix(at + "self_attn.o_proj.weight", (hidden, size["heads"] * dim),
-                        self.all_zero if added else self.out_of_heads)
-            self.matrix(at + "mlp.gate_proj.weight", (units, hidden), everything or self.wider)
-            self.matrix(at + "mlp.up_proj.weight", (units, hidden), everything or self.wider)
-            self.matrix(at + "mlp.down_proj.weight", (hidden, units), self.all_zero if added else self.down)
-            for norm in ("input_layernorm.weight", "post_attention_layernorm.weight"):
-                self.norm(at + norm, None if added else at + norm)
+            self.layer(f"model.layers.{layer}.", layer >= source.size["layers"])
+
+    def layer(self, at, added):
+        size, dim = self.size, self.source.head_dim
+        hidden, units = size["hidden"], size["intermediate"]
+        everything = self.all_noise if added else None
+        query_rows = lambda name: self.heads_of(name, self.queries)
+        key_rows = lambda name: self.heads_of(name, self.keys)
+        self.matrix(at + "self_attn.q_proj.weight", (size["heads"] * dim, hidden), everything or query_rows)
+        self.matrix(at + "self_attn.k_proj.weight", (size["kv_heads"] * dim, hidden), everything or key_rows)
+        self.matrix(at + "self_attn.v_proj.weight", (size["kv_heads"] * dim, hidden), everything or key_rows)
+        self.matrix(at + "self_attn.o_proj.weight", (hidden, size["heads"] * dim),
+                    self.all_zero if added else self.out_of_heads)
+        self.matrix(at + "mlp.gate_proj.weight", (units, hidden), everything or self.wider)
+        self.matrix(at + "mlp.up_proj.weight", (units, hidden), everything or self.wider)
+        self.matrix(at + "mlp.down_proj.weight", (hidden, units), self.all_zero if added else self.down)
+        for norm in ("input_layernorm.weight", "post_attention_layernorm.weight"):
+            self.norm(at + norm, None if added else at + norm)
+
+    def config(self):
+        config = dict(self.source.config, head_dim=self.source.head_dim)
+        config.update({key: self.size[name] for name, key in self.source.keys.items() if name in self.size})
+        config["rms_norm_eps"] = self.source.config.get("rms_norm_eps", 1e-6) * self.ratio
+        return config
 
     def matrix(self, name, shape, rows):
         self.tensors[name] = (self.source.dtype, list(shape), lambda: rows(name))
@@ -262,13 +281,53 @@ class Padded:
         return sum(math.prod(shape) for _, shape, _ in self.tensors.values())
 
 
+class PaddedBlock(Padded):
+    """The tensors of a block drafter. Its vector of a mask is a residual, and the norms of heads stay as they are."""
+
+    def add_tensors(self):
+        source, hidden = self.source, self.size["hidden"]
+        layers_read = source.header["fc.weight"]["shape"][1] // source.size["hidden"]
+        self.matrix("fc.weight", (hidden, layers_read * hidden), self.projection)
+        self.norm("hidden_norm.weight", "hidden_norm.weight")
+        for layer in range(source.config["num_hidden_layers"]):
+            at = f"layers.{layer}."
+            self.layer(at, False)
+            self.as_it_is(at + "self_attn.q_norm.weight")
+            self.as_it_is(at + "self_attn.k_norm.weight")
+        self.norm("norm.weight", "norm.weight")
+        self.as_it_is("mask_embedding", hidden)
+        for name in ("markov_head.markov_w1.weight", "markov_head.markov_w2.weight"):
+            if name in source.header:
+                self.as_it_is(name)
+
+    def config(self):
+        config = super().config()
+        config["qk_norm_eps"] = self.source.config.get("qk_norm_eps", self.source.config.get("rms_norm_eps", 1e-6))
+        return config
+
+    def as_it_is(self, name, length=None):
+        """The source's tensor, a vector with zeros after it up to a length."""
+        tensor = self.source.header[name]
+        begin, end = tensor["data_offsets"]
+        zeros = bytes((length - tensor["shape"][0]) * WIDTH[tensor["dtype"]]) if length else b""
+        self.tensors[name] = (tensor["dtype"], [length] if length else tensor["shape"],
+                              lambda: iter([self.source.data[begin:end] + zeros]))
+
+    def projection(self, name):
+        """Columns of the states of each layer at their new places; zeros in all added rows."""
+        old, new = (size["hidden"] * self.source.width for size in (self.source.size, self.size))
+        for row in self.source.rows(name):
+            yield b"".join(row[at:at + old] + self.noise(new - old) for at in range(0, len(row), old))
+        yield from (bytes(self.row_bytes(name)) for _ in range(self.size["hidden"] - self.source.size["hidden"]))
+
+
 def sizes_of(arguments, source):
     size = dict(source.size)
     if arguments.preset:
         size.update(zip(SIZES, PRESETS[arguments.preset]))
     size.update({name: value for name in SIZES if (value := getattr(arguments, name)) is not None})
     for name in SIZES:
-        if size[name] < source.size[name]:
+        if size.get(name, 0) < source.size.get(name, 0):
             refuse(f"--{name.replace('_', '-')} {size[name]}: the source has {source.size[name]}")
     if size["heads"] % size["kv_heads"] != 0:
         refuse(f"--kv-heads {size['kv_heads']}: must divide --heads, {size['heads']}")
@@ -287,17 +346,14 @@ def main():
     arguments = parser.parse_args()
     source = Source(arguments.source)
     size = sizes_of(arguments, source)
-    padded = Padded(source, size, arguments.seed)
+    padded = (PaddedBlock if source.is_block else Padded)(source, size, arguments.seed)
 
     os.makedirs(arguments.destination, exist_ok=True)
     if os.path.samefile(arguments.source, arguments.destination):
         refuse("source and destination are the same directory")
     padded.write(os.path.join(arguments.destination, "model.safetensors"))
-    config = dict(source.config, head_dim=source.head_dim)
-    config.update({KEYS[name]: value for name, value in size.items()})
-    config["rms_norm_eps"] = source.config.get("rms_norm_eps", 1e-6) * padded.ratio
     with open(os.path.join(arguments.destination, "config.json"), "w", encoding="utf-8") as file:
-        json.dump(config, file, indent=1)
+        json.dump(padded.config(), file, indent=1)
     for place in (arguments.source, os.path.join(os.path.abspath(arguments.source), os.pardir)):
         tokenizer = os.path.join(place, "tokenizer.model")
         if os.path.exists(tokenizer):

@@ -165,12 +165,14 @@ OPTIONS_OF = {
     "--engine llama.cpp": "bench/padded",
     # Run by the tests of generate and of bench/paper_tables.
     **dict.fromkeys((
-        "--beams", "--costs FILE", "--draft-temperature 0", "--joint-threshold", "--method auto", "--stop-below",
-        "--stop-by probabilities", "--tree 4x2x2x1", "--tree eagle", "--tree fork:3x4", "generate --compare --json",
-        "generate --dump-decisions", "generate --json",
+        "--beams", "--costs FILE", "--draft-temperature 0", "--drafter DIRECTORY", "--drafter block", "--joint-threshold",
+        "--least", "--method auto", "--stop-below", "--stop-by probabilities", "--tree 4x2x2x1", "--tree best",
+        "--tree eagle", "--tree fork:3x4", "--tree reach", "generate --compare --json",
+        "generate --drafter DIRECTORY", "generate --dump-decisions", "generate --json",
         "generate --method lossy/target_initialised --stop-by probabilities", "generate --perplexity",
         "generate --search", "generate --tree auto"), "examples/generate/main.cpp"),
     **dict.fromkeys(("bench/paper_tables --list", "bench/paper_tables NAME", "bench/paper_tables mcsd.table_2"), "bench/paper_tables"),
+    "--layers": "models/train/pad.py",
     "--dim 256 --layers 8 --heads 4 --kv-heads 2 --ffn 688 --lr 2e-3 --seed 1": "models/train/train.py",
     "--dim 96 --layers 2 --heads 3 --kv-heads 1 --ffn 256 --lr 4e-3 --seed 2": "models/train/train.py",
     "models/train/prepare.py build/corpus": "models/train/prepare.py",

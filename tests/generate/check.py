@@ -4,6 +4,8 @@
 check.py PROGRAM MODELS_DIRECTORY
 """
 import json
+import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,34 @@ def objects(*arguments, text=None):
     if done.returncode != 0:
         raise AssertionError(done.stderr)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def write_block_drafter(directory):
+    """A small block drafter of the shipped target, with random weights."""
+    draw = random.Random(1)
+    config = {"architectures": ["Qwen3DSparkModel"], "vocab_size": 4096, "hidden_size": 256, "intermediate_size": 48,
+              "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32, "num_hidden_layers": 1, "block_size": 4,
+              "target_layer_ids": [1, 7], "markov_rank": 2, "max_position_embeddings": 1024}
+    at = "layers.0."
+    shapes = {"fc.weight": (256, 512), "hidden_norm.weight": (256,), "norm.weight": (256,), "mask_embedding": (256,),
+              at + "input_layernorm.weight": (256,), at + "post_attention_layernorm.weight": (256,),
+              at + "self_attn.q_proj.weight": (64, 256), at + "self_attn.k_proj.weight": (32, 256),
+              at + "self_attn.v_proj.weight": (32, 256), at + "self_attn.o_proj.weight": (256, 64),
+              at + "self_attn.q_norm.weight": (32,), at + "self_attn.k_norm.weight": (32,),
+              at + "mlp.gate_proj.weight": (48, 256), at + "mlp.up_proj.weight": (48, 256),
+              at + "mlp.down_proj.weight": (256, 48), "markov_head.markov_w1.weight": (4096, 2),
+              "markov_head.markov_w2.weight": (4096, 2)}
+    header, data = {}, b""
+    for name, shape in shapes.items():
+        count = shape[0] * (shape[1] if len(shape) == 2 else 1)
+        middle = 1 if "norm" in name else 0
+        numbers = struct.pack(f"<{count}f", *(draw.gauss(middle, 0.1) for _ in range(count)))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(numbers)]}
+        data += numbers
+    text = json.dumps(header).encode()
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 class Generate(unittest.TestCase):
@@ -303,6 +333,59 @@ class Generate(unittest.TestCase):
             self.assertEqual(one["accepted_fraction"], 1.0, depth)
             self.assertEqual(one["block_efficiency"], depth + 1, depth)
         self.assertIn("part at the root", self.refused("--method", "lossy/target_initialised", "--tree", "3x2x2"))
+
+    def test_a_block_drafter_drafts(self):
+        with tempfile.TemporaryDirectory() as work:
+            folder = Path(work)
+            write_block_drafter(folder / "block-drafter")
+            block = ("--drafter", str(folder / "block-drafter"))
+            common = ("--prompt", PROMPT, "--tokens", "40", "--ignore-eos")
+            (greedy,) = objects(*common, "--temperature", "0", "--method", "autoregressive")
+            for tree in ((), ("--tree", "best"), ("--tree", "reach"), ("--tree", "2x2x1"), ("--budget", "40", "--least", "0")):
+                (one,) = objects(*common, "--temperature", "0", *block, *tree)
+                self.assertEqual(one["token_ids"], greedy["token_ids"], tree)
+                self.assertEqual(one["drafter"], block[1])
+                self.assertTrue(1 <= one["draft_calls"] <= one["target_calls"], "one call a step")
+                self.assertTrue(0 <= one["accepted_fraction"] <= 1)
+            listed = [one["name"] for one in json.loads(run("--list-methods", "--json", *block).stdout)]
+            self.assertIn("traversal/sequential", listed)
+            self.assertNotIn("naive/lookup", listed)
+            rows = objects("--compare", *common, "--temperature", "0", *block)
+            self.assertEqual([row["method"] for row in rows], listed)
+            for row in rows:
+                self.assertEqual(row["same_text"], row["runs"], row["method"])
+                self.assertTrue(row["lossless"], row["method"])
+            self.assertEqual({row["tree"] for row in rows if row["method"].startswith(("ranked", "block/"))}, {"best"})
+            for tree in ("reach", "2x1"):
+                for row in objects("--compare", *common, *block, "--tree", tree):
+                    self.assertEqual(row["tokens"], 40, row["method"])
+            # Beside the target, whose tokenizer is there too; in any number of threads; by equal seeds.
+            (folder / "target").symlink_to((MODELS / "target").resolve())
+            (folder / "tokenizer.model").symlink_to((MODELS / "tokenizer.model").resolve())
+            texts = [objects(*common, "--seed", "4", "--threads", threads, "--target", str(folder / "target"), "--drafter",
+                             "block")[0]["token_ids"] for threads in ("1", "2", "1")]
+            self.assertEqual(texts[0], texts[1])
+            self.assertEqual(texts[0], texts[2])
+            if (MODELS / "block-drafter").exists():
+                (shipped,) = objects(*common, "--temperature", "0", "--drafter", "block")
+                self.assertEqual(shipped["token_ids"], greedy["token_ids"])
+                self.assertGreater(shipped["block_efficiency"], 1.5)
+            self.assertIn("`-> ", run(*common, *block, "--show-tree").stderr)
+            self.assertEqual(run(*common, *block, "--stream", "--seed", "4").stdout, run(*common, *block, "--seed", "4").stdout)
+
+            for more in (("--draft", str(MODELS / "draft")), ("--search",), ("--dump-decisions",), ("--costs", "/tmp/none.json"),
+                         ("--tree", "auto"), ("--prompt-file", "-")):
+                self.assertIn("--drafter " + block[1] + ": not with", self.refused(*block, *more), more)
+            self.assertIn("not with a block drafter", self.refused(*block, "--method", "naive/lookup"))
+            self.assertIn("not with a block drafter", self.refused(*block, "--method", "auto"))
+            self.assertIn("takes shapes only", self.refused(*block, "--method", "multi_path_block/iid", "--tree", "best"))
+            self.assertIn("takes shapes only", self.refused(*block, "--method", "shared_randomness", "--tree", "reach"))
+            self.assertIn("drafts nothing", self.refused(*block, "--tree", "0"))
+            self.assertIn("name one with --drafter", self.refused("--tree", "best"))
+            self.assertIn("/nowhere: has no config.json", self.refused("--drafter", "/nowhere"))
+            self.assertIn("architectures", self.refused("--drafter", str(MODELS / "draft")))
+            (folder / "block-drafter" / "model.safetensors").write_bytes(b"")
+            self.assertIn("model.safetensors", self.refused(*block))
 
     def test_typical_acceptance_has_its_thresholds(self):
         common = ("--prompt", PROMPT, "--tokens", "40", "--method", "lossy/typical_acceptance", "--tree", "3x1x1")

@@ -1,0 +1,111 @@
+// What the trees of a block drafter look like, and the methods of the list over them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "generate/methods.hpp"
+#include "generate/tree_methods.hpp"
+#include "multidraft/decode/block_drafter.hpp"
+#include "multidraft/decode/block_shapes.hpp"
+#include "multidraft/decode/speculative.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shape_of_rows.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/traits.hpp"
+#include "transformer/block_drafter.hpp"
+
+namespace multidraft::examples {
+
+/// By what the worth of a sampler's children is estimated: the sampler itself where the library knows their shares.
+template <class Sampler>
+auto estimated_by(Sampler const& sampler) {
+    if constexpr (requires { draft::shares_of(sampler, std::span<double const>(), index_t{1}); })
+        return sampler;
+    else
+        return draft::sequential{};
+}
+
+/// A given shape at every step, or where that is the root alone the best by the rows of the step (`best_first_shape`).
+/// One class for both, so that a method is compiled once.
+class given_or_best_shape {
+public:
+    static constexpr multidraft::shape_depends_on depends_on = multidraft::shape_depends_on::nothing;
+
+    given_or_best_shape(topology given, draft::shape_budget const& budget) : given_(std::move(given)), best_(budget) {}
+
+    [[nodiscard]] std::int32_t depth() const noexcept { return is_given() ? given_.max_depth() : best_.depth(); }
+    template <class G, class Model, class Rows, class Sampler>
+    void start(G const& g, Model& model, Rows& rows, std::int32_t depth, token_id root, sampling_params const& w,
+               Sampler const& sampler) {
+        if (!is_given()) best_.start(g, model, rows, depth, root, w, estimated_by(sampler));
+    }
+    [[nodiscard]] topology const& shape() const noexcept { return is_given() ? given_ : best_.shape(); }
+
+private:
+    [[nodiscard]] bool is_given() const noexcept { return given_.size() > 1; }
+
+    topology given_;
+    best_first_shape best_;
+};
+
+/// `reach_shape` for every sampler.
+class estimated_reach_shape : public reach_shape {
+public:
+    using reach_shape::reach_shape;
+
+    template <class G, class Model, class Rows, class Sampler>
+    [[nodiscard]] index_t children(G const& g, Model const& model, Rows const& rows, index_t row, node_id node,
+                                   token_id token, sampling_params const& w, Sampler const& sampler) {
+        return reach_shape::children(g, model, rows, row, node, token, w, estimated_by(sampler));
+    }
+};
+
+/// The block drafter's part of a method of the library's lists.
+template <class Listed>
+void add_block_run(method& m) {
+    using sampler = typename Listed::sampler;
+    using verifier = typename Listed::verifier;
+    constexpr index_t children = Listed::trees == allowed_trees::chains  ? 1
+                                 : Listed::trees == allowed_trees::pairs ? 2
+                                                                         : most_children_from_rows;
+    // Not noise that belongs to places in the text, on which no choice may depend; nor paths of one length.
+    constexpr bool from_rows = Listed::trees != allowed_trees::forks && !sampler::law::traits.addressed_by_text;
+    m.trees_from_rows = from_rows;
+    m.run_block = [](transformer& target, transformer&, topology const& shape, std::span<token_id const> prompt,
+                     generation_options const& options, token_callback const& on_tokens) {
+        block_drafter_model& model = block_drafter_of(target);
+        method_settings const& s = settings();
+        if constexpr (from_rows) {
+            if (s.by_reach && shape.size() == 1) {
+                using drafter = block_drafter<block_drafter_model, sampler, estimated_reach_shape>;
+                return make_speculative<verifier>(
+                    target, drafter(model, estimated_reach_shape(s.least, children, model.block_size())))(
+                    prompt, options, on_tokens);
+            }
+        }
+        using drafter = block_drafter<block_drafter_model, sampler, given_or_best_shape>;
+        return make_speculative<verifier>(
+            target, drafter(model, given_or_best_shape(shape, {s.budget, children, s.least})))(prompt, options,
+                                                                                               on_tokens);
+    };
+}
+
+/// That of all methods of one of the lists, which are in the program's list already.
+template <class List>
+void add_block_runs_of(std::vector<method>& all) {
+    List::for_each([&](auto listed) {
+        using type = decltype(listed);
+        add_block_run<type>(
+            *std::ranges::find(all, type::name, [](method const& m) { return std::string_view(m.name); }));
+    });
+}
+
+}  // namespace multidraft::examples

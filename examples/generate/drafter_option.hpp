@@ -1,0 +1,55 @@
+// The option --drafter of `generate`: an independent draft model, or a block drafter of the target.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "generate/methods.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "transformer/config.hpp"
+
+namespace multidraft::examples {
+
+/// The directory of the block drafter that the option names: "block" is that beside the target. Empty for
+/// "independent". Throws `std::runtime_error` for a directory without a model.
+inline std::string block_drafter_of_option(std::string const& option, std::filesystem::path const& target) {
+    if (option == "independent") return {};
+    std::filesystem::path directory = option;
+    if (option == "block")
+        directory =
+            std::filesystem::absolute(target / ".").lexically_normal().parent_path().parent_path() / "block-drafter";
+    if (!std::filesystem::exists(directory / "config.json"))
+        throw std::runtime_error("--drafter " + option + ": " + directory.string() + ": has no config.json");
+    return directory.string();
+}
+
+/// Whether a tree is chosen from the rows of a block drafter.
+inline bool is_from_rows(std::string const& tree) { return tree == "best" || tree == "reach"; }
+
+/// The largest tree of that shape, or from the rows of the block drafter: its nodes with the root.
+inline std::int32_t most_nodes_of_block(topology const& shape) {
+    method_settings const& s = settings();
+    if (shape.size() > 1) return shape.size();
+    if (!s.by_reach) return s.budget + 1;
+    if (s.least < 0.01) throw std::runtime_error("--tree reach: --least is 0.01 or more");
+    // No level has more than 1 / least nodes with children.
+    auto const widest = most_children_from_rows * static_cast<std::int32_t>(1 / s.least);
+    return read_block_drafter_config(std::filesystem::path(s.block_drafter) / "config.json").block_size * widest + 1;
+}
+
+/// Levels of trees of that shape; of trees from rows as many as the block has.
+inline std::int32_t levels_of(topology const& shape, transformer& target) {
+    if (settings().block_drafter.empty() || shape.size() > 1) return shape.max_depth();
+    return block_drafter_of(target).block_size();
+}
+
+/// The parameters of what drafts.
+inline std::int64_t parameters_of_drafter(transformer& target, transformer const& draft) {
+    return settings().block_drafter.empty() ? draft.weights()->parameters()
+                                            : block_drafter_of(target).weights()->parameters();
+}
+
+}  // namespace multidraft::examples

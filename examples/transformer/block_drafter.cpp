@@ -1,0 +1,446 @@
+#include "transformer/block_drafter.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <initializer_list>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "multidraft/base/error.hpp"
+#include "transformer/aligned_array.hpp"
+#include "transformer/kernels.hpp"
+#include "transformer/key_value_cache.hpp"
+#include "transformer/linear.hpp"
+#include "transformer/rotary.hpp"
+#include "transformer/safetensors.hpp"
+#include "transformer/team.hpp"
+#include "transformer/weights.hpp"
+
+namespace multidraft::examples {
+namespace {
+
+std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
+
+}  // namespace
+
+struct block_drafter_weights::implementation {
+    /// Keys and values are made of a text's features by the same product as of a block's slots, queries of slots alone.
+    struct layer {
+        std::unique_ptr<linear> queries, keys_values, out, gate_up, down;
+        std::vector<float> attention_norm, mlp_norm, query_norm, key_norm;
+    };
+
+    implementation(std::filesystem::path const& directory, std::shared_ptr<transformer_weights const> of,
+                   transformer_weights::implementation const& its, transformer_options const& options);
+
+    [[nodiscard]] std::int32_t query_width() const noexcept { return sizes.heads * sizes.head_dim; }
+    [[nodiscard]] std::int32_t kv_width() const noexcept { return sizes.kv_heads * sizes.head_dim; }
+    [[nodiscard]] std::int32_t feature_size() const noexcept {
+        return sizes.hidden * static_cast<std::int32_t>(config.target_layers.size());
+    }
+
+    block_drafter_config config;
+    model_config const& sizes;
+    std::shared_ptr<transformer_weights const> target;
+    transformer_weights::implementation const& of_target;
+    tensor_store tensors;
+    precision numbers;
+    int threads = 1;
+    bool chooses_threads = false;
+    std::int32_t context_limit = 0;
+    std::int32_t capacity = 0;  ///< entries of a cache: of a text and a block
+    std::int64_t parameters = 0;
+    std::size_t bytes_per_step = 0;
+
+    std::unique_ptr<linear> projection;
+    std::vector<layer> layers;
+    std::vector<float> projection_norm, final_norm, mask;
+    tensor_view const* of_parent = nullptr;  ///< W1, or null
+    std::unique_ptr<linear> of_entries;      ///< W2, or null
+    rotary_angles angles;
+
+private:
+    void check_target(std::filesystem::path const& directory) const;
+    [[nodiscard]] std::vector<float> vector(std::string const& name, std::int32_t numbers_of_it) const;
+    void make_layers(multiplier by, std::size_t model_bytes);
+};
+
+block_drafter_weights::implementation::implementation(std::filesystem::path const& directory,
+                                                      std::shared_ptr<transformer_weights const> of,
+                                                      transformer_weights::implementation const& its,
+                                                      transformer_options const& options)
+    : config(read_block_drafter_config(directory / "config.json")),
+      sizes(config.layers),
+      target(std::move(of)),
+      of_target(its),
+      tensors(tensor_store::open(directory)),
+      numbers(options.numbers != precision::automatic ? options.numbers : its.numbers) {
+    if (options.threads < 0) refuse("options.threads", options.threads, "must not be negative");
+    check_target(directory);
+    context_limit = std::min(its.context_limit, sizes.max_positions);
+    capacity = kernels::round_up(context_limit + config.block_size, kernels::key_block);
+
+    std::int64_t const hidden = sizes.hidden;
+    std::int64_t const matrices =
+        hidden * feature_size() +
+        std::int64_t{sizes.layers} * hidden *
+            (2 * std::int64_t{query_width()} + 2 * std::int64_t{kv_width()} + 3 * std::int64_t{sizes.intermediate}) +
+        std::int64_t{sizes.vocabulary} * config.markov_rank;
+    tensor_view const& first = tensors.get("fc.weight", {sizes.hidden, feature_size()});
+    std::size_t const model_bytes =
+        size(matrices) * (numbers == precision::int8 ? 1 : size_of(first.type)) + its.head->bytes();
+    chooses_threads = options.threads == 0 && model_bytes >= small_model_bytes;
+    threads = options.threads != 0 ? options.threads : chooses_threads ? available_threads() : 1;
+    make_layers(options.by, model_bytes);
+    parameters = matrices + std::int64_t{sizes.vocabulary} * config.markov_rank + 3 * hidden +
+                 std::int64_t{sizes.layers} * 2 * (hidden + sizes.head_dim);
+    // The slots of a block may lie beyond the last position of a text.
+    angles = rotary_angles(sizes, context_limit + config.block_size);
+}
+
+void block_drafter_weights::implementation::check_target(std::filesystem::path const& directory) const {
+    model_config const& its = of_target.config;
+    auto const expect = [&](bool fits, char const* key, std::int32_t own, std::int32_t of_it, char const* what) {
+        if (!fits)
+            throw std::runtime_error((directory / "config.json").string() + ": " + key + " = " + std::to_string(own) +
+                                     ": the target has " + std::to_string(of_it) + what);
+    };
+    expect(sizes.vocabulary == its.vocabulary, "vocab_size", sizes.vocabulary, its.vocabulary, " tokens");
+    expect(sizes.hidden == its.hidden, "hidden_size", sizes.hidden, its.hidden, "");
+    std::int32_t const layers_of_it = config.layers_of_target;
+    expect(layers_of_it == 0 || layers_of_it == its.layers, "num_target_layers", layers_of_it, its.layers, " layers");
+    for (std::int32_t const layer : config.target_layers)
+        expect(layer < its.layers, "target_layer_ids", layer, its.layers, " layers, 0 the first");
+}
+
+std::vector<float> block_drafter_weights::implementation::vector(std::string const& name,
+                                                                 std::int32_t numbers_of_it) const {
+    std::vector<float> values(size(numbers_of_it));
+    tensors.get(name, {numbers_of_it}).read(0, values);
+    return values;
+}
+
+void block_drafter_weights::implementation::make_layers(multiplier by, std::size_t model_bytes) {
+    tensors.load([](std::size_t) {});
+    team converters(model_bytes < small_model_bytes ? threads : available_threads());
+    linear_maker maker(numbers, by, model_bytes, block_rows);
+    std::set<std::string> read;
+    auto const make = [&](std::initializer_list<std::pair<std::string, std::int32_t>> parts, std::int32_t inputs) {
+        std::vector<linear_maker::part> found;
+        for (auto const& [name, outputs] : parts) {
+            found.push_back({&tensors.get(name, {outputs, inputs}), outputs});
+            read.insert(name);
+        }
+        auto made = maker.make(found, inputs, converters);
+        bytes_per_step += made->bytes();
+        return made;
+    };
+    auto const norm = [&](std::string const& name, std::int32_t of) {
+        read.insert(name);
+        return vector(name, of);
+    };
+    std::int32_t const hidden = sizes.hidden;
+    projection = make({{"fc.weight", hidden}}, feature_size());
+    projection_norm = norm("hidden_norm.weight", hidden);
+    for (std::int32_t i = 0; i < sizes.layers; ++i) {
+        std::string const prefix = "layers." + std::to_string(i) + ".";
+        layers.push_back(
+            {make({{prefix + "self_attn.q_proj.weight", query_width()}}, hidden),
+             make({{prefix + "self_attn.k_proj.weight", kv_width()}, {prefix + "self_attn.v_proj.weight", kv_width()}},
+                  hidden),
+             make({{prefix + "self_attn.o_proj.weight", hidden}}, query_width()),
+             make({{prefix + "mlp.gate_proj.weight", sizes.intermediate},
+                   {prefix + "mlp.up_proj.weight", sizes.intermediate}},
+                  hidden),
+             make({{prefix + "mlp.down_proj.weight", hidden}}, sizes.intermediate),
+             norm(prefix + "input_layernorm.weight", hidden), norm(prefix + "post_attention_layernorm.weight", hidden),
+             norm(prefix + "self_attn.q_norm.weight", sizes.head_dim),
+             norm(prefix + "self_attn.k_norm.weight", sizes.head_dim)});
+    }
+    final_norm = norm("norm.weight", hidden);
+    mask = norm("mask_embedding", hidden);
+    if (config.markov_rank > 0) {
+        std::string const name = "markov_head.markov_w1.weight";
+        of_parent = &tensors.get(name, {sizes.vocabulary, config.markov_rank});
+        read.insert(name);
+        of_entries = make({{"markov_head.markov_w2.weight", sizes.vocabulary}}, config.markov_rank);
+    }
+    tensors.expect_only(read);
+    bytes_per_step += of_target.head->bytes();
+}
+
+block_drafter_weights::block_drafter_weights(std::filesystem::path const& directory,
+                                             std::shared_ptr<transformer_weights const> target,
+                                             transformer_options const& options) {
+    auto const& of_target = *target->implementation_;
+    if (of_target.device || options.accelerator)
+        throw std::runtime_error(directory.string() + ": a block drafter and its target run on the CPU only");
+    implementation_ = std::make_unique<implementation const>(directory, std::move(target), of_target, options);
+}
+block_drafter_weights::~block_drafter_weights() = default;
+
+block_drafter_config const& block_drafter_weights::config() const noexcept { return implementation_->config; }
+std::span<std::int32_t const> block_drafter_weights::target_layers() const noexcept {
+    return implementation_->config.target_layers;
+}
+std::int64_t block_drafter_weights::parameters() const noexcept { return implementation_->parameters; }
+std::size_t block_drafter_weights::bytes_per_step() const noexcept { return implementation_->bytes_per_step; }
+
+struct block_drafter_model::implementation {
+    using weights_type = block_drafter_weights::implementation;
+
+    explicit implementation(std::shared_ptr<block_drafter_weights const> weights)
+        : shared(std::move(weights)),
+          w(*shared->implementation_),
+          cache(w.sizes.layers, w.sizes.kv_heads, w.sizes.head_dim, w.capacity),
+          // Buffers are for the features of `block_rows` positions or the slots of a block, fewer.
+          residual(rows_of(w.sizes.hidden)),
+          normed(rows_of(w.sizes.hidden)),
+          update(rows_of(w.sizes.hidden)),
+          queries(rows_of(w.query_width())),
+          keys_values(rows_of(2 * w.kv_width())),
+          attention(rows_of(w.query_width())),
+          gate_up(rows_of(2 * w.sizes.intermediate)),
+          activation(rows_of(w.sizes.intermediate)),
+          parent(size(std::max(w.config.markov_rank, 1))),
+          term(w.config.markov_rank > 0 ? size(w.sizes.vocabulary) : 0),
+          workspace(largest_workspace()),
+          scores_per_thread(kernels::attention_scratch(w.capacity, w.sizes.head_dim)),
+          scores(scores_per_thread * size(w.threads)),
+          threads(w.threads),
+          choice(w.threads) {}
+
+    static std::size_t rows_of(std::int32_t width) noexcept { return size(block_rows) * size(width); }
+
+    [[nodiscard]] std::size_t largest_workspace() const {
+        std::size_t most = 0;
+        auto const& one = w.layers.front();  // all are of one size
+        for (linear const* const l : {w.projection.get(), one.queries.get(), one.keys_values.get(), one.out.get(),
+                                      one.gate_up.get(), one.down.get(), w.of_target.head.get(), w.of_entries.get()})
+            for (std::int32_t rows = 1; l != nullptr && rows <= block_rows; ++rows)
+                most = std::max(most, l->workspace_bytes(rows));
+        return most;
+    }
+
+    void multiply(linear const& by, float const* from, std::int32_t count, float* to) {
+        by.multiply(threads, active, from, count, to, workspace.data());
+    }
+
+    /// Calls `work` in as many threads as have been fastest lately for that kind of call.
+    template <class Work>
+    void timed(int kind, Work const& work) {
+        active = w.threads;
+        if (!w.chooses_threads) return work();
+        active = choice.next(kind);
+        auto const begin = std::chrono::steady_clock::now();
+        work();
+        choice.took(kind, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+
+    void project(float const* features, std::int32_t count, float* out) {
+        std::size_t const hidden = size(w.sizes.hidden);
+        multiply(*w.projection, features, count, update.data());
+        for (std::size_t r = 0; r < size(count); ++r)
+            kernels::norm(update.data() + r * hidden, nullptr, w.projection_norm.data(), w.sizes.hidden,
+                          w.sizes.rms_norm_eps, out + r * hidden);
+    }
+
+    /// Normalises and rotates the heads of a row, the first of which is at `head`.
+    void place(float* head, std::int32_t heads, std::vector<float> const& norm, std::int32_t position) const {
+        std::int32_t const dim = w.sizes.head_dim;
+        for (std::int32_t h = 0; h < heads; ++h, head += dim) {
+            kernels::norm(head, nullptr, norm.data(), dim, w.config.head_norm_eps, head);
+            kernels::rotate(head, w.angles.cosines(position), w.angles.sines(position), dim / 2);
+        }
+    }
+
+    /// Writes the keys and values of some rows as the entries from `first` on, which are their positions.
+    void write_entries(std::int32_t layer, float const* rows, std::int32_t count, std::int32_t first) {
+        weights_type::layer const& its = w.layers[size(layer)];
+        multiply(*its.keys_values, rows, count, keys_values.data());
+        for (std::int32_t r = 0; r < count; ++r) {
+            float* const keys = keys_values.data() + size(r) * size(2 * w.kv_width());
+            place(keys, w.sizes.kv_heads, its.key_norm, first + r);
+            for (std::int32_t h = 0; h < w.sizes.kv_heads; ++h) {
+                float const* const key = keys + size(h) * size(w.sizes.head_dim);
+                cache.write(layer, h, first + r, key, key + w.kv_width());
+            }
+        }
+    }
+
+    /// Entries of the text from features, a row for each.
+    void take_in(std::span<float const> features) {
+        std::size_t const width = size(w.feature_size());
+        while (!features.empty()) {
+            auto const count = static_cast<std::int32_t>(std::min(size(block_rows), features.size() / width));
+            timed(0, [&] {
+                project(features.data(), count, normed.data());
+                for (std::int32_t l = 0; l < w.sizes.layers; ++l) write_entries(l, normed.data(), count, length);
+            });
+            length += count;
+            features = features.subspan(size(count) * width);
+        }
+    }
+
+    /// The slots of a block at the positions from `length` on, and the logits of the first `wanted`.
+    void block(token_id anchor, std::int32_t wanted, float* logits) {
+        model_config const& c = w.sizes;
+        std::size_t const hidden = size(c.hidden);
+        std::int32_t const slots = w.config.block_size;
+        w.of_target.embedding->read(size(anchor) * hidden, {residual.data(), hidden});
+        for (std::int32_t k = 1; k < slots; ++k) std::copy_n(w.mask.data(), hidden, residual.data() + size(k) * hidden);
+
+        float const* pending = nullptr;  // the preceding layer's contribution to the residual
+        auto const normalise = [&](std::vector<float> const& scale, std::int32_t count) {
+            for (std::size_t r = 0; r < size(count); ++r)
+                kernels::norm(residual.data() + r * hidden, pending == nullptr ? nullptr : pending + r * hidden,
+                              scale.data(), c.hidden, c.rms_norm_eps, normed.data() + r * hidden);
+            pending = update.data();
+        };
+        // Every slot attends to the text and to all slots.
+        kernels::run const attended{0, length + slots};
+        std::int32_t const group = c.heads / c.kv_heads;
+        for (std::int32_t l = 0; l < c.layers; ++l) {
+            weights_type::layer const& layer = w.layers[size(l)];
+            normalise(layer.attention_norm, slots);
+            write_entries(l, normed.data(), slots, length);
+            // After the last layer's entries only the rows that are wanted go on.
+            std::int32_t const left = l + 1 == c.layers ? wanted : slots;
+            multiply(*layer.queries, normed.data(), left, queries.data());
+            for (std::int32_t r = 0; r < left; ++r)
+                place(queries.data() + size(r) * size(w.query_width()), c.heads, layer.query_norm, length + r);
+            auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
+                for (std::int32_t i = begin; i < end; ++i) {
+                    std::int32_t const h = i % c.kv_heads;
+                    std::size_t const at =
+                        size(i / c.kv_heads) * size(w.query_width()) + size(h * group) * size(c.head_dim);
+                    kernels::attend(cache.view(l, h), queries.data() + at, group, {&attended, 1},
+                                    scores.data() + size(thread) * scores_per_thread, attention.data() + at);
+                }
+            };
+            // Other threads only for at least about 10 us of work.
+            bool const long_work = std::int64_t{left} * attended.count * w.query_width() > 40'000;
+            threads.run(left * c.kv_heads, long_work ? active : 1, attend);
+            multiply(*layer.out, attention.data(), left, update.data());
+            normalise(layer.mlp_norm, left);
+            multiply(*layer.gate_up, normed.data(), left, gate_up.data());
+            for (std::size_t r = 0; r < size(left); ++r)
+                kernels::gated(gate_up.data() + r * 2 * size(c.intermediate), c.intermediate,
+                               activation.data() + r * size(c.intermediate));
+            multiply(*layer.down, activation.data(), left, update.data());
+        }
+        normalise(w.final_norm, wanted);
+        shown.assign(normed.data(), normed.data() + size(wanted) * hidden);
+        multiply(*w.of_target.head, normed.data(), wanted, logits);
+    }
+
+    std::shared_ptr<block_drafter_weights const> shared;
+    weights_type const& w;
+    key_value_cache cache;
+    std::int32_t length = 0;     ///< entries of the text
+    std::vector<float> pending;  ///< features of the positions after them
+    std::vector<float> shown;    ///< hidden states
+
+    aligned_array<float> residual, normed, update, queries, keys_values, attention, gate_up, activation;
+    std::vector<float> parent, term;
+    aligned_array<std::byte> workspace;
+    std::size_t scores_per_thread;
+    aligned_array<float> scores;
+    team threads;
+    thread_choice choice;
+    int active = 1;
+};
+
+block_drafter_model::block_drafter_model(std::shared_ptr<block_drafter_weights const> weights)
+    : implementation_(std::make_unique<implementation>(std::move(weights))) {}
+block_drafter_model::~block_drafter_model() = default;
+block_drafter_model::block_drafter_model(block_drafter_model&&) noexcept = default;
+block_drafter_model& block_drafter_model::operator=(block_drafter_model&&) noexcept = default;
+
+std::int32_t block_drafter_model::vocabulary() const noexcept { return implementation_->w.sizes.vocabulary; }
+std::int32_t block_drafter_model::context_limit() const noexcept { return implementation_->w.context_limit; }
+std::int32_t block_drafter_model::block_size() const noexcept { return implementation_->w.config.block_size; }
+std::int32_t block_drafter_model::feature_size() const noexcept { return implementation_->w.feature_size(); }
+std::span<float const> block_drafter_model::hidden_states() const noexcept { return implementation_->shown; }
+std::shared_ptr<block_drafter_weights const> const& block_drafter_model::weights() const noexcept {
+    return implementation_->shared;
+}
+
+void block_drafter_model::reset() noexcept {
+    implementation_->length = 0;
+    implementation_->pending.clear();
+}
+
+void block_drafter_model::observe(std::span<float const> features, std::span<std::int32_t const> positions) {
+    auto& my = *implementation_;
+    std::size_t const width = size(feature_size());
+    if (features.size() != positions.size() * width)
+        refuse("features.size", features.size(),
+               "there are " + std::to_string(width) + " numbers for each of " + std::to_string(positions.size()) +
+                   " positions");
+    auto const next = static_cast<std::int64_t>(size(my.length) + my.pending.size() / width);
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+        auto const at = static_cast<std::int64_t>(i);
+        if (positions[i] != next + at)
+            refuse("positions", at, positions[i], "the next position of the text is " + std::to_string(next + at));
+        if (positions[i] >= context_limit())
+            refuse("positions", at, positions[i], "the context has " + std::to_string(context_limit()) + " positions");
+    }
+    my.pending.insert(my.pending.end(), features.begin(), features.end());
+    if (my.pending.size() < size(block_rows) * width) return;
+    my.take_in(my.pending);  // of a prompt, so that they take no memory
+    std::vector<float>().swap(my.pending);
+}
+
+void block_drafter_model::rows(std::span<token_id const> text, std::span<float> logits) {
+    auto& my = *implementation_;
+    std::size_t const entries = size(vocabulary());
+    if (logits.empty() || logits.size() % entries != 0 || logits.size() / entries > size(block_size()))
+        refuse("logits.size", logits.size(),
+               "1 to " + std::to_string(block_size()) + " rows of " + std::to_string(entries));
+    std::size_t const known = size(my.length) + my.pending.size() / size(feature_size());
+    if (text.size() != known + 1)
+        refuse("text.size", text.size(),
+               "features of " + std::to_string(known) +
+                   " tokens were observed, and there are those of all but the last token");
+    if (text.size() > size(context_limit()))
+        refuse("text.size", text.size(), "the context has " + std::to_string(context_limit()) + " positions");
+    if (text.back() < 0 || text.back() >= vocabulary())
+        refuse("text", static_cast<std::int64_t>(known), text.back(),
+               "must be in [0, " + std::to_string(entries) + ")");
+    my.take_in(my.pending);
+    my.pending.clear();
+    my.timed(1, [&] { my.block(text.back(), static_cast<std::int32_t>(logits.size() / entries), logits.data()); });
+}
+
+void block_drafter_model::add_parent_term(std::int32_t /*depth*/, token_id token, std::span<float> row) {
+    auto& my = *implementation_;
+    if (my.w.of_parent == nullptr) return;
+    if (token < 0 || token >= vocabulary())
+        refuse("token", token, "must be in [0, " + std::to_string(vocabulary()) + ")");
+    if (row.size() != my.term.size()) refuse("row.size", row.size(), "a row has an entry for each token");
+    my.w.of_parent->read(size(token) * my.parent.size(), my.parent);
+    my.active = 1;  // a short product
+    my.multiply(*my.w.of_entries, my.parent.data(), 1, my.term.data());
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] += my.term[i];
+}
+
+void block_drafter_model::project(std::span<float const> features, std::span<float> out) {
+    auto& my = *implementation_;
+    std::size_t const width = size(feature_size());
+    std::size_t const hidden = size(my.w.sizes.hidden);
+    if (features.size() % width != 0 || out.size() != features.size() / width * hidden)
+        refuse("out.size", out.size(), std::to_string(hidden) + " numbers for each row of features");
+    my.active = my.w.threads;
+    for (; !features.empty();) {
+        std::size_t const count = std::min(size(block_rows), features.size() / width);
+        my.project(features.data(), static_cast<std::int32_t>(count), out.data());
+        features = features.subspan(count * width);
+        out = out.subspan(count * hidden);
+    }
+}
+
+}  // namespace multidraft::examples

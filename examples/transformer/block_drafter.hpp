@@ -1,0 +1,91 @@
+// A block drafter of a target, in the manner of DSpark: a few layers over the target's hidden states that give the rows
+// of all depths in one call. models/README.md has the layout of its files, models/train/drafters.py what it computes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/decode/block_model.hpp"
+#include "multidraft/decode/features.hpp"
+#include "transformer/config.hpp"
+#include "transformer/transformer.hpp"
+
+namespace multidraft::examples {
+
+/// A loaded block drafter: constant, and shared by any number of `block_drafter_model`s. Embedding and head are the
+/// target's, in its memory.
+class block_drafter_weights {
+public:
+    /// Loads a directory with `config.json` and safetensors, for that target. Of the options `threads`, `numbers` and
+    /// `by` are used; the automatic precision is the target's. Throws `std::runtime_error` that names the file and what
+    /// is wrong with it or does not fit the target, or for a target on a device.
+    block_drafter_weights(std::filesystem::path const& directory, std::shared_ptr<transformer_weights const> target,
+                          transformer_options const& options = {});
+    ~block_drafter_weights();
+    block_drafter_weights(block_drafter_weights const&) = delete;
+    block_drafter_weights& operator=(block_drafter_weights const&) = delete;
+
+    [[nodiscard]] block_drafter_config const& config() const noexcept;
+    /// The layers whose outputs it reads, for `transformer::expose_features`.
+    [[nodiscard]] std::span<std::int32_t const> target_layers() const noexcept;
+    [[nodiscard]] std::int64_t parameters() const noexcept;     ///< its own
+    [[nodiscard]] std::size_t bytes_per_step() const noexcept;  ///< that a call reads once, the head's among them
+
+private:
+    friend class block_drafter_model;
+    struct implementation;
+    std::unique_ptr<implementation const> implementation_;
+};
+
+/// One sequence: a block drafter with the keys and values of the positions whose features it has observed. Satisfies
+/// `multidraft::block_model`, `has_parent_term` and `observes_features`.
+///
+/// Rows have the same bits in any number of threads, and in whatever pieces the features came. Nothing of a block stays
+/// in the caches. For one thread at a time.
+class block_drafter_model {
+public:
+    explicit block_drafter_model(std::shared_ptr<block_drafter_weights const> weights);
+    ~block_drafter_model();
+    block_drafter_model(block_drafter_model&&) noexcept;
+    block_drafter_model& operator=(block_drafter_model&&) noexcept;
+
+    [[nodiscard]] std::int32_t vocabulary() const noexcept;
+    [[nodiscard]] std::int32_t context_limit() const noexcept;
+    [[nodiscard]] std::int32_t block_size() const noexcept;
+    [[nodiscard]] std::int32_t feature_size() const noexcept;
+
+    /// A new text begins.
+    void reset() noexcept;
+
+    /// Takes the features of the next positions: their keys and values in every layer, computed once, at the next call
+    /// of `rows`. Throws `invalid_input`, with nothing changed, for positions that are not the next ones of the text.
+    void observe(std::span<float const> features, std::span<std::int32_t const> positions);
+
+    /// Base rows, without the term of the parent: see `multidraft::block_model`. All slots are computed, also where
+    /// fewer rows are wanted. Throws `invalid_input`, with nothing changed, unless features of all tokens of the text
+    /// but the last one were observed.
+    void rows(std::span<token_id const> text, std::span<float> logits);
+
+    /// Adds the term of the parent: W2 W1[token]. The same at every depth.
+    void add_parent_term(std::int32_t depth, token_id token, std::span<float> row);
+
+    /// The numbers that the layers read in place of features: `hidden_size` for each row of these.
+    void project(std::span<float const> features, std::span<float> out);
+    /// What the head multiplied in the last call of `rows`, a row for each.
+    [[nodiscard]] std::span<float const> hidden_states() const noexcept;
+
+    [[nodiscard]] std::shared_ptr<block_drafter_weights const> const& weights() const noexcept;
+
+private:
+    struct implementation;
+    std::unique_ptr<implementation> implementation_;
+};
+
+static_assert(block_model<block_drafter_model> && has_parent_term<block_drafter_model> &&
+              observes_features<block_drafter_model>);
+
+}  // namespace multidraft::examples
