@@ -51,9 +51,13 @@ generator generator_of(method const& how, continued_text<transformer>& continued
 
 /// The next line, false at the end of the input.
 bool read_turn(std::string& line) {
+    bool const asks = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
     do {
-        if (::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1) std::cerr << "> " << std::flush;
-        if (!std::getline(std::cin, line)) return false;
+        if (asks) std::cerr << "> " << std::flush;
+        if (!std::getline(std::cin, line)) {
+            if (asks) std::cerr << '\n';
+            return false;
+        }
     } while (line.find_first_not_of(" \t\r") == std::string::npos);
     return true;
 }
