@@ -7,8 +7,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "transformer/gguf.hpp"
-
 namespace multidraft::examples {
 namespace {
 
@@ -128,10 +126,6 @@ model_config read_config(std::filesystem::path const& file) {
         c.eos_tokens.push_back(in.token("eos_token_id", eos, c.vocabulary));
     }
     return c;
-}
-
-model_config config_of_model(std::filesystem::path const& model) {
-    return std::filesystem::is_regular_file(model) ? read_config(gguf_file(model)) : read_config(model / "config.json");
 }
 
 }  // namespace multidraft::examples

@@ -1,4 +1,4 @@
-// The numbers that describe a model of Llama layout, read from its Hugging Face `config.json` or a GGUF file.
+// The numbers that describe a model of Llama layout, read from its Hugging Face `config.json`.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,5 @@ struct model_config {
 /// Reads and checks a `config.json`. Throws `std::runtime_error` that names the file, the key and the value when the
 /// file cannot be read, a number is invalid, or the model needs a feature that the example does not implement.
 [[nodiscard]] model_config read_config(std::filesystem::path const& file);
-
-/// Those of a model: of the `config.json` in a directory, or of a GGUF file.
-[[nodiscard]] model_config config_of_model(std::filesystem::path const& model);
 
 }  // namespace multidraft::examples

@@ -449,4 +449,8 @@ model_config read_config(gguf_file const& in) {
     return c;
 }
 
+model_config config_of_model(std::filesystem::path const& model) {
+    return std::filesystem::is_regular_file(model) ? read_config(gguf_file(model)) : read_config(model / "config.json");
+}
+
 }  // namespace multidraft::examples

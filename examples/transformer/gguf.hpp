@@ -67,6 +67,9 @@ private:
 /// beyond.
 [[nodiscard]] model_config read_config(gguf_file const& file);
 
+/// Those of a model: of a GGUF file, or of the `config.json` in a directory.
+[[nodiscard]] model_config config_of_model(std::filesystem::path const& model);
+
 /// The name that a tensor of the Llama layout has in Hugging Face's files; empty for another one.
 [[nodiscard]] std::optional<std::string> llama_name(std::string const& gguf_name);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "multidraft/base/error.hpp"
+#include "transformer/gguf.hpp"
 #include "transformer/kernels.hpp"
 
 namespace multidraft::examples {
