@@ -17,6 +17,7 @@
 
 #include "automatic_trees.hpp"
 #include "command_line.hpp"
+#include "generate/chat.hpp"
 #include "generate/compare.hpp"
 #include "generate/decisions.hpp"
 #include "generate/drafter_option.hpp"
@@ -31,6 +32,7 @@
 #include "generate/tree_methods.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "transformer/gguf.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"
 #include "tree_choices.hpp"
@@ -139,19 +141,24 @@ int run(int argc, char** argv) {
         "Generates text from a target model with the help of a draft model: exactly the target's distribution, in "
         "fewer "
         "target calls.\nWith no arguments: the best method on the shipped models and a shipped prompt."};
-    app.add_option("--target", target_dir, "target model: a directory in the Hugging Face Llama layout")
+    app.add_option("--target", target_dir,
+                   "target model: a directory in the Hugging Face Llama layout, or a GGUF file of this layout")
         ->capture_default_str();
     auto* const draft_option =
-        app.add_option("--draft", draft_dir, "draft model, with the same tokenizer")->capture_default_str();
+        app.add_option("--draft", draft_dir,
+                       "draft model, with the same tokenizer; lookup: none, drafts are what followed earlier in the "
+                       "text (the default for a GGUF file)")
+            ->capture_default_str();
     std::string drafter = "independent";
     app.add_option(
            "--drafter", drafter,
            "independent: the model of --draft; block: the target's block drafter, in the directory "
            "block-drafter beside it; or the directory of one. It reads the target's hidden states and drafts all "
-           "levels in one call. Not with --draft, --prompt-file, --search, --dump-decisions, --costs, --tree auto, "
-           "--method auto or --device cuda")
+           "levels in one call. Not with --draft, --chat, --prompt-file, --search, --dump-decisions, --costs, --tree "
+           "auto, --method auto or --device cuda")
         ->capture_default_str();
-    app.add_option("--tokenizer", tokenizer_file, "tokenizer.model (default: in the target's directory or beside it)");
+    app.add_option("--tokenizer", tokenizer_file,
+                   "tokenizer.model (default: in the target's directory or beside it, or in the GGUF file)");
     auto* const prompt_option =
         app.add_option("--prompt", prompt, "the text to continue; - reads it from standard input");
     std::string prompt_file;
@@ -164,6 +171,17 @@ int run(int argc, char** argv) {
         ->capture_default_str()
         ->needs(file_option);
     file_option->excludes(prompt_option);
+    chat_options talk;
+    std::string system_message;
+    auto* const chat_option =
+        app.add_option("--chat", talk.question,
+                       "answer this question by the chat template of the target, a GGUF file; without one, those that "
+                       "standard input has, a line each, with the conversation before them")
+            ->expected(0, 1)
+            ->excludes(prompt_option, file_option);
+    auto* const system_option =
+        app.add_option("--system", system_message, "--chat: the system message (default: the template's)")
+            ->needs(chat_option);
     auto* const method_option =
         app.add_option("--method", method_name,
                        "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
@@ -224,14 +242,18 @@ int run(int argc, char** argv) {
     app.add_option("--typical-delta", single.typical_delta, "lossy/typical_acceptance: the factor of that")
         ->check(CLI::Validator(number_in(0, 1, true), "above 0 .. 1"))
         ->capture_default_str();
-    app.add_option("--temperature", options.sampling.temperature, "0 is greedy")->capture_default_str();
+    auto* const temperature_option =
+        app.add_option("--temperature", options.sampling.temperature, "0 is greedy; with --chat 0.7 unless given")
+            ->capture_default_str();
     auto* const draft_temperature_option = app.add_option(
         "--draft-temperature", draft_temperature,
         "of the draft, which never changes the law of the text (default: the target's, or 0.1 where that is 0)");
     app.add_option("--top-k", options.sampling.top_k, "0: off")->capture_default_str();
     app.add_option("--top-p", options.sampling.top_p, "1: off")->capture_default_str();
     app.add_option("--min-p", options.sampling.min_p, "0: off")->capture_default_str();
-    app.add_option("--tokens", options.max_tokens, "emit at most so many tokens")->capture_default_str();
+    auto* const tokens_option =
+        app.add_option("--tokens", options.max_tokens, "emit at most so many tokens; with --chat 512 unless given")
+            ->capture_default_str();
     auto* const seed_option =
         app.add_option("--seed", options.seed,
                        "equal seeds give equal texts, but where --tree auto measures times: see --costs")
@@ -307,24 +329,43 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--repeat " + std::to_string(repeat) + ": the last seed would exceed 2^64 - 1");
     // Before a model is opened, whose file descriptor would replace that of a closed input.
     if (prompt_option->count() > 0 && prompt == "-") prompt = read_standard_input();
+    bool const talks = chat_option->count() > 0;
+    if (talks && temperature_option->count() == 0) options.sampling.temperature = 0.7F;
+    if (talks && tokens_option->count() == 0) options.max_tokens = 512;
+    if (system_option->count() > 0) talk.system = system_message;
+    talk.json = json;
     validate(options.sampling);
     options.draft_sampling = options.sampling;
     if (draft_temperature_option->count() > 0 || options.sampling.greedy())
         options.draft_sampling->temperature = draft_temperature;
     validate(*options.draft_sampling);
+    bool const by_lookup =
+        draft_dir == "lookup" || (!by_block && draft_option->count() == 0 && gguf_file::is_one(target_dir));
+    if (by_lookup && method_option->count() == 0) method_name = "naive/lookup";
     method const& how = find_method(method_name);
+    if (by_lookup && !drafts_without_model(how))
+        throw std::runtime_error("--method " + method_name + ": needs a draft model, named by --draft");
     // Who names a seed expects the same text again, which trees chosen by a clock do not give.
     bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
     bool const one_text = !compare_all && !search_trees && !dump_decisions;
     bool const many_texts = file_option->count() > 0;
-    if (by_block && (draft_option->count() > 0 || many_texts || search_trees || dump_decisions || !costs.empty() ||
-                     tree == "auto" || device != "cpu"))
-        throw std::runtime_error("--drafter " + drafter +
-                                 ": not with --draft, --prompt-file, --search, --dump-decisions, --costs, --tree auto "
-                                 "or --device cuda");
+    if (by_block && (draft_option->count() > 0 || talks || many_texts || search_trees || dump_decisions ||
+                     !costs.empty() || tree == "auto" || device != "cpu"))
+        throw std::runtime_error(
+            "--drafter " + drafter +
+            ": not with --draft, --chat, --prompt-file, --search, --dump-decisions, --costs, --tree "
+            "auto or --device cuda");
     if (!by_block && is_from_rows(tree))
         throw std::runtime_error("--tree " + tree +
                                  ": chosen from the rows of a block drafter; name one with --drafter");
+    if (by_lookup && (!one_text || many_texts))
+        throw std::runtime_error(
+            "--draft lookup: not with --compare, --search, --dump-decisions or --prompt-file, whose methods need a "
+            "draft model");
+    if (talks && (!one_text || shows_trees || perplexity || repeat > 1 || tree == "auto" || method_name == "auto"))
+        throw std::runtime_error(
+            "--chat: not with --compare, --search, --dump-decisions, --show-tree, --perplexity, --repeat, --tree auto "
+            "or --method auto");
     if (many_texts &&
         (!one_text || shows_trees || stream || perplexity || repeat > 1 || device != "cpu" || !costs.empty()))
         throw std::runtime_error(
@@ -334,7 +375,7 @@ int run(int argc, char** argv) {
     if (many_texts && method_name != all_methods()[0].name && method_name != all_methods()[1].name)
         throw std::runtime_error("--prompt-file: by " + all_methods()[1].name + ", or without drafts by " +
                                  all_methods()[0].name + "; not by " + method_name);
-    if (tree.empty() && !by_block && one_text && !shows_trees && method_option->count() == 0 &&
+    if (tree.empty() && !by_block && one_text && !shows_trees && !by_lookup && !talks && method_option->count() == 0 &&
         (seed_option->count() == 0 || !costs.empty()))
         tree = "auto";
     auto const [tree_text, shape] = shape_of(how, tree);
@@ -379,15 +420,22 @@ int run(int argc, char** argv) {
         return transformer(directory, shown);
     };
     transformer target = load(target_dir);
-    // The methods of a block drafter take no draft model.
-    transformer draft = by_block ? transformer(target.weights()) : load(draft_dir);
-    if (by_block) static_cast<void>(block_drafter_of(target));  // its files are read before anything is printed
+    std::optional<transformer> draft_model;
+    if (by_block) {
+        draft_model.emplace(target.weights());        // the methods of a block drafter call no draft model
+        static_cast<void>(block_drafter_of(target));  // its files are read before anything is printed
+    } else if (!by_lookup) {
+        draft_model.emplace(load(draft_dir));
+    }
+    transformer& draft = draft_model ? *draft_model : target;  // which is not called then
     tokenizer const tokens(tokenizer_file.empty() ? find_tokenizer(target_dir) : std::filesystem::path(tokenizer_file),
                            target.vocabulary());
     if (!ignore_eos) {
         auto const& eos = target.weights()->config().eos_tokens;
         options.stop_tokens.assign(eos.begin(), eos.end());
     }
+
+    if (talks) return chat(target_dir, target, draft, tokens, how, shape, options, talk);
 
     std::vector<std::string> texts;
     if (many_texts) {

@@ -1,13 +1,7 @@
 #include "transformer/safetensors.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -16,6 +10,8 @@
 #include <set>
 #include <stdexcept>
 #include <utility>
+
+#include "transformer/gguf.hpp"
 
 namespace multidraft::examples {
 namespace {
@@ -35,19 +31,6 @@ std::optional<tensor_type> type_from(std::string const& name) {
     return std::nullopt;
 }
 
-float from_half(std::uint16_t h) noexcept {
-    std::uint32_t const sign = static_cast<std::uint32_t>(h & 0x8000U) << 16U;
-    std::uint32_t const magnitude = h & 0x7fffU;
-    if (magnitude >= 0x7c00U) {  // infinity, not a number
-        return std::bit_cast<float>(sign | 0x7f800000U | ((magnitude & 0x3ffU) << 13U));
-    }
-    if (magnitude < 0x400U) {  // a multiple of 2^-24
-        float const value = static_cast<float>(magnitude) * 0x1p-24F;
-        return sign != 0 ? -value : value;
-    }
-    return std::bit_cast<float>(sign | ((magnitude << 13U) + (112U << 23U)));
-}
-
 /// A non-negative integer of the header.
 std::optional<std::uint64_t> natural(json const& value) {
     if (!value.is_number_integer() || (!value.is_number_unsigned() && value.get<std::int64_t>() < 0)) {
@@ -57,70 +40,6 @@ std::optional<std::uint64_t> natural(json const& value) {
 }
 
 }  // namespace
-
-void tensor_view::read(std::size_t first, std::span<float> out) const {
-    std::size_t const width = size_of(type);
-    if (first > bytes.size() / width || out.size() > bytes.size() / width - first) {
-        throw std::out_of_range("tensor_view::read: beyond the end of the tensor");
-    }
-    std::byte const* from = bytes.data() + first * width;
-    if (type == tensor_type::f32) {
-        if (!out.empty()) std::memcpy(out.data(), from, out.size_bytes());
-        return;
-    }
-    auto const half_at = [&](std::size_t i) {
-        std::uint16_t bits = 0;
-        std::memcpy(&bits, from + 2 * i, 2);
-        return bits;
-    };
-    if (type == tensor_type::bf16) {
-        for (std::size_t i = 0; i < out.size(); ++i)
-            out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(half_at(i)) << 16U);
-    } else {
-        for (std::size_t i = 0; i < out.size(); ++i) out[i] = from_half(half_at(i));
-    }
-}
-
-/// A whole file, mapped read-only.
-struct tensor_store::mapped_file {
-    explicit mapped_file(std::filesystem::path const& path) : name(path.string()) {
-        int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-        if (descriptor < 0) fail(path.string(), std::strerror(errno));
-        struct stat status {};
-        if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-            ::close(descriptor);
-            fail(path.string(), "is not a regular file");
-        }
-        size = static_cast<std::size_t>(status.st_size);
-        if (size != 0) {
-            void* const at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-            int const error = errno;
-            ::close(descriptor);
-            if (at == MAP_FAILED) fail(path.string(), std::strerror(error));
-            data = static_cast<std::byte const*>(at);
-        } else {
-            ::close(descriptor);
-        }
-    }
-    ~mapped_file() {
-        if (data != nullptr) ::munmap(const_cast<std::byte*>(data), size);
-    }
-    /// Brings a piece into memory. A file that has been cut short is an error here, and not a signal later.
-    void bring(std::size_t first, [[maybe_unused]] std::size_t bytes) const {
-#if defined(MADV_POPULATE_READ)
-        if (::madvise(const_cast<std::byte*>(data) + first, bytes, MADV_POPULATE_READ) == 0) return;
-        if (errno == EFAULT || errno == EIO) fail(name, "cannot be read to its end");
-#endif
-        // An older system: pages are loaded on use.
-        static_cast<void>(first);
-    }
-    mapped_file(mapped_file const&) = delete;
-    mapped_file& operator=(mapped_file const&) = delete;
-
-    std::string name;
-    std::byte const* data = nullptr;
-    std::size_t size = 0;
-};
 
 void tensor_store::add(std::filesystem::path const& path) {
     static_assert(std::endian::native == std::endian::little, "the file format is little-endian");
@@ -162,7 +81,7 @@ void tensor_store::add(std::filesystem::path const& path) {
 
         json const& dimensions = fields["shape"];
         if (!dimensions.is_array()) complain("shape = " + dimensions.dump() + ": must be a list of sizes");
-        tensor_view view{*type, {}, {}};
+        tensor_view view{*type, {}, {}, 0};
         std::uint64_t bytes = size_of(*type);
         for (json const& dimension : dimensions) {
             auto const extent = natural(dimension);
@@ -228,7 +147,24 @@ std::size_t tensor_store::bytes() const noexcept {
     return all;
 }
 
+tensor_store tensor_store::of(gguf_file const& file) {
+    tensor_store store;
+    store.directory_ = file.name();
+    store.is_gguf_ = true;
+    std::int64_t const head_dim = read_config(file).head_dim;
+    for (auto const& [name, view] : file.tensors()) {
+        auto const known = llama_name(name);
+        if (!known) fail(file.name(), "tensor " + name + ": the example's model of Llama layout has none of this name");
+        entry one{view, file.file()};
+        if (name.ends_with(".attn_q.weight") || name.ends_with(".attn_k.weight")) one.view.interleaved = head_dim;
+        store.tensors_.emplace(*known, std::move(one));
+    }
+    store.files_.push_back(file.file());
+    return store;
+}
+
 tensor_store tensor_store::open(std::filesystem::path const& directory) {
+    if (std::filesystem::is_regular_file(directory)) return of(gguf_file(directory));
     tensor_store store;
     store.directory_ = directory.string();
     auto const single = directory / "model.safetensors";
@@ -270,10 +206,14 @@ tensor_store tensor_store::open(std::filesystem::path const& directory) {
 
 tensor_view const& tensor_store::get(std::string const& name, std::vector<std::int64_t> const& shape) const {
     auto const found = tensors_.find(name);
-    if (found == tensors_.end()) fail(directory_, "tensor " + name + " is missing");
+    auto const complain = [&](std::string const& what) {
+        fail(directory_, "tensor " + (is_gguf_ ? gguf_name(name) : name) + what);
+    };
+    if (found == tensors_.end()) complain(" is missing");
     tensor_view const& view = found->second.view;
     if (view.shape != shape) {
-        fail(directory_, "tensor " + name + ": shape = " + text(view.shape) + ": config.json makes it " + text(shape));
+        complain(": shape = " + text(view.shape) + ": " +
+                 (is_gguf_ ? "its metadata make it " : "config.json makes it ") + text(shape));
     }
     return view;
 }

@@ -1,4 +1,4 @@
-// Weights from `.safetensors` files, mapped into memory and checked before anything is read from them.
+// Weights from `.safetensors` files or a GGUF file, mapped into memory and checked before anything is read from them.
 #pragma once
 
 #include <cstddef>
@@ -12,31 +12,22 @@
 #include <string>
 #include <vector>
 
+#include "transformer/mapped_file.hpp"
+#include "transformer/tensor_view.hpp"
+
 namespace multidraft::examples {
 
-/// How a tensor's numbers are stored.
-enum class tensor_type { f32, f16, bf16 };
+class gguf_file;
 
-/// The bytes of one number.
-[[nodiscard]] constexpr std::size_t size_of(tensor_type type) noexcept { return type == tensor_type::f32 ? 4 : 2; }
-
-/// One tensor inside a mapped file; valid while its `tensor_store` lives.
-struct tensor_view {
-    tensor_type type = tensor_type::f32;
-    std::vector<std::int64_t> shape;
-    std::span<std::byte const> bytes;  ///< row-major, little-endian, of any alignment
-
-    /// Numbers `first .. first + out.size()` of the tensor, as floats. Exact.
-    void read(std::size_t first, std::span<float> out) const;
-};
-
-/// The tensors of a model directory: of `model.safetensors`, or of the shards that `model.safetensors.index.json`
-/// lists. The files stay mapped while a `tensor_store` of them lives and must not be changed. Errors are
-/// `std::runtime_error` and name the file, the tensor and the value.
+/// The tensors of a model: of a directory's `model.safetensors`, or of the shards that `model.safetensors.index.json`
+/// lists, or of a GGUF file, by the names that they have in the others. The files stay mapped while a `tensor_store` of
+/// them lives and must not be changed. Errors are `std::runtime_error` and name the file, the tensor and the value.
 class tensor_store {
 public:
-    /// Opens the directory's weights.
+    /// Opens the directory's weights, or a GGUF file.
     [[nodiscard]] static tensor_store open(std::filesystem::path const& directory);
+    /// Those of an open file.
+    [[nodiscard]] static tensor_store of(gguf_file const& file);
 
     /// The tensor of that name, which must have the given shape.
     [[nodiscard]] tensor_view const& get(std::string const& name, std::vector<std::int64_t> const& shape) const;
@@ -55,7 +46,6 @@ public:
     [[nodiscard]] std::size_t size() const noexcept { return tensors_.size(); }
 
 private:
-    struct mapped_file;
     struct entry {
         tensor_view view;
         std::shared_ptr<mapped_file const> file;
@@ -64,7 +54,8 @@ private:
     /// Adds a file's tensors.
     void add(std::filesystem::path const& file);
 
-    std::string directory_;
+    std::string directory_;  ///< or the GGUF file
+    bool is_gguf_ = false;
     std::map<std::string, entry> tensors_;
     std::vector<std::shared_ptr<mapped_file const>> files_;
 };

@@ -1,4 +1,4 @@
-// Text to tokens and back, by a SentencePiece model.
+// Text to tokens and back, by a SentencePiece model or the byte-level vocabulary of a GGUF file.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace multidraft::examples {
 
-/// A `tokenizer.model`. Constant after construction, so one may serve several threads.
+/// A `tokenizer.model`, or the tokenizer in a GGUF file. Constant after construction, so one may serve several threads.
 class tokenizer {
 public:
     /// Loads the file. With a `vocabulary` other than 0 the number of pieces must equal it: pass the model's, so that a
@@ -23,8 +23,11 @@ public:
     tokenizer(tokenizer&&) noexcept;
     tokenizer& operator=(tokenizer&&) noexcept;
 
-    /// The tokens of a text, with the token that begins one in front.
+    /// The tokens of a text, with the token that begins one in front, if the model has one. The name of a control token
+    /// in the text is this token where the kind of tokenizer reads them (GGUF).
     [[nodiscard]] std::vector<token_id> encode(std::string_view text) const;
+    /// The tokens of a text alone, in which such names are texts as others: for what a user typed.
+    [[nodiscard]] std::vector<token_id> encode_plain(std::string_view text) const;
     /// Whether a text certainly has more than that many tokens, determined from its beginning: a token has a bounded
     /// number of characters. False is inconclusive.
     [[nodiscard]] bool is_longer_than(std::string_view text, std::int32_t tokens) const;
@@ -34,18 +37,21 @@ public:
     [[nodiscard]] std::int32_t vocabulary() const noexcept;
     [[nodiscard]] token_id bos() const noexcept;  ///< the token that begins a text, or -1
     [[nodiscard]] token_id eos() const noexcept;  ///< the token that ends a text, or -1
+    /// The control token of that name, or -1.
+    [[nodiscard]] token_id control(std::string_view name) const;
+
+    struct implementation;  ///< of a kind: tokenizer_kind.hpp
 
 private:
     friend class stream_decoder;
-    struct implementation;
-    std::unique_ptr<implementation> implementation_;
+    std::unique_ptr<implementation const> implementation_;
 };
 
 /// Decodes token after token, for output while a text grows: the pieces it returns, with that of `finish()`, join to
 /// what `tokenizer::decode` makes of all tokens.
 ///
-/// A character outside the vocabulary is spelled by one token a byte, so the bytes of an unfinished character are held
-/// back until it is complete.
+/// A character may be spelled by several tokens, of one or more bytes each, so the bytes of an unfinished character are
+/// held back until it is complete.
 class stream_decoder {
 public:
     /// At the beginning of a text the space that SentencePiece inserts is dropped, but not in a continuation.
@@ -63,7 +69,8 @@ private:
     bool at_beginning_;
 };
 
-/// The tokenizer of a model directory: `tokenizer.model` in it, or beside it for models that share one.
+/// The tokenizer of a model directory: `tokenizer.model` in it, or beside it for models that share one. That of a GGUF
+/// file is in the file.
 [[nodiscard]] std::filesystem::path find_tokenizer(std::filesystem::path const& model_directory);
 
 }  // namespace multidraft::examples

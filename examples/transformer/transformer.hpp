@@ -42,8 +42,8 @@ struct transformer_options {
 /// A loaded model: constant, and shared by any number of `transformer`s, which are sequences of their own.
 class transformer_weights {
 public:
-    /// Loads a directory with `config.json` and safetensors. Throws `std::runtime_error` that names the file and what
-    /// is wrong with it, `invalid_input` for an option.
+    /// Loads a directory with `config.json` and safetensors, or a GGUF file. Throws `std::runtime_error` that names the
+    /// file and what is wrong with it, `invalid_input` for an option.
     explicit transformer_weights(std::filesystem::path const& directory, transformer_options const& options = {});
     ~transformer_weights();
     transformer_weights(transformer_weights const&) = delete;

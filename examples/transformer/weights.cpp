@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "multidraft/base/error.hpp"
+#include "transformer/gguf.hpp"
 #include "transformer/kernels.hpp"
 
 namespace multidraft::examples {
@@ -15,7 +16,7 @@ std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); 
 
 transformer_weights::implementation::implementation(std::filesystem::path const& directory,
                                                     transformer_options const& options)
-    : config(read_config(directory / "config.json")), tensors(tensor_store::open(directory)) {
+    : config(config_of_model(directory)), tensors(tensor_store::open(directory)) {
     if (options.threads < 0) refuse("options.threads", options.threads, "must not be negative");
     if (options.tree_entries < 0 || options.tree_entries > (1 << 20)) {
         refuse("options.tree_entries", options.tree_entries, "must be in [0, 2^20]");
@@ -54,7 +55,11 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
         bytes_per_step = size(matrices) * 2;
         return;
     }
-    std::size_t const model_bytes = size(matrices) * (numbers == precision::int8 ? 1 : size_of(head_tensor.type));
+    bool const in_blocks = block_numbers(head_tensor.type) > 1;
+    std::size_t const model_bytes = size(matrices) * (numbers == precision::int8  ? 1
+                                                      : !in_blocks                ? size_of(head_tensor.type)
+                                                      : numbers == precision::f32 ? 4
+                                                                                  : 2);
     chooses_threads = options.threads == 0 && model_bytes >= small_model_bytes;
     threads = options.threads != 0 ? options.threads : chooses_threads ? available_threads() : 1;
     make_layers(head_name, options, model_bytes);

@@ -125,6 +125,7 @@ UNTESTED = {
     "bench/run --only sample 'logits_processing|softmax_normaliser' bench/results/truncation": "builds and measures; CI runs the program",
     "bench/padded --engine llama.cpp --llama-root DIRECTORY --llama-programs DIRECTORY": "needs llama.cpp's programs",
     "tools/setup --llama": "builds llama.cpp",
+    "tools/setup --smollm": "fetches a model of 93 MB",
     "tools/setup --llama && cmake -B build -DMULTIDRAFT_BUILD_EXAMPLES=ON && cmake --build build --target llama-multidraft":
         "builds llama.cpp",
     "cmake -B build": "the test configure.default runs it",
@@ -163,6 +164,11 @@ OPTIONS_OF = {
     "bench/padded --engine llama.cpp --llama-root DIRECTORY --llama-programs DIRECTORY": "bench/padded",
     "llama-multidraft --method autoregressive": "examples/llama_cpp/main.cpp",
     "--engine llama.cpp": "bench/padded",
+    # With a chat model: run by the test examples.chat.
+    **dict.fromkeys((
+        'tools/demo --chat "Why is the sky blue?"', "tools/demo --chat", "generate --chat", "generate --draft", "generate --draft lookup",
+        'tools/demo --target FILE.gguf --prompt "The capital of France is" --tokens 12', "generate --tokens", "generate --precision",
+        "generate --method autoregressive", "generate --system", "generate --tokenizer"), "examples/generate/main.cpp"),
     # Run by the tests of generate and of bench/paper_tables.
     **dict.fromkeys((
         "--beams", "--costs FILE", "--draft-temperature 0", "--drafter DIRECTORY", "--drafter block", "--joint-threshold",

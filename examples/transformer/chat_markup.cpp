@@ -1,0 +1,69 @@
+#include "transformer/chat_markup.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+
+namespace multidraft::examples {
+namespace {
+
+constexpr std::string_view begin_mark = "<|im_start|>";
+constexpr std::string_view end_mark = "<|im_end|>";
+
+/// The system message that a template writes itself: between its marks, without expressions.
+std::string system_in(std::string_view source) {
+    std::string const begin = std::string(begin_mark) + "system";
+    for (std::size_t at = 0; (at = source.find(begin, at)) != std::string_view::npos;) {
+        at += begin.size();
+        std::string_view rest = source.substr(at);
+        // The line break as it is, or as it is written in a string.
+        if (rest.starts_with('\n'))
+            rest.remove_prefix(1);
+        else if (rest.starts_with("\\n"))
+            rest.remove_prefix(2);
+        else
+            continue;
+        std::string_view const message = rest.substr(0, rest.find(end_mark));
+        if (message.size() < rest.size() && message.find_first_of("{}") == std::string_view::npos)
+            return std::string(message);
+    }
+    return "";
+}
+
+}  // namespace
+
+chat_markup::chat_markup(std::string_view source, tokenizer const& tokens)
+    : tokens_(&tokens), begin_(tokens.control(begin_mark)), end_(tokens.control(end_mark)) {
+    for (std::string_view const mark : {begin_mark, end_mark})
+        if (source.find(mark) == std::string_view::npos)
+            throw std::runtime_error("the model's chat template has no " + std::string(mark) +
+                                     ": only ChatML is implemented");
+    for (auto const& [mark, id] : {std::pair(begin_mark, begin_), std::pair(end_mark, end_)})
+        if (id < 0)
+            throw std::runtime_error("the model's chat template has " + std::string(mark) +
+                                     ", which is no control token of its vocabulary");
+    default_system_ = system_in(source);
+}
+
+void chat_markup::append(std::string_view text, std::vector<token_id>& to) const {
+    auto const tokens = tokens_->encode_plain(text);
+    to.insert(to.end(), tokens.begin(), tokens.end());
+}
+
+void chat_markup::add(std::string_view role, std::string_view text, std::vector<token_id>& to) const {
+    to.push_back(begin_);
+    append(std::string(role) + '\n' + std::string(text), to);
+    end_answer(to);
+}
+
+void chat_markup::begin_answer(std::vector<token_id>& to) const {
+    to.push_back(begin_);
+    append("assistant\n", to);
+}
+
+void chat_markup::end_answer(std::vector<token_id>& to) const {
+    if (to.empty() || to.back() != end_) to.push_back(end_);
+    append("\n", to);
+}
+
+}  // namespace multidraft::examples
