@@ -98,6 +98,7 @@ TESTED = {
 UNTESTED = {
     "tools/test": "it is what runs most tests",
     "tools/test --all": "it is what runs this test",
+    "tools/arm": "installs a cross compiler; CI runs it",
     "--device cuda": "needs a device; the option is looked up below, tests/generate runs the rest",
     "tools/setup && cmake -B build -DMULTIDRAFT_BUILD_EXAMPLES=ON && cmake --build build --target acceptance":
         "what ctest runs in was built so",
