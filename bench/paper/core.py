@@ -1,4 +1,5 @@
 """What the tables of all papers are made with: jobs, tables, and the list of items. Statistics: estimates.py."""
+import concurrent.futures
 import csv
 import dataclasses
 import datetime
@@ -7,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from paper.estimates import *
@@ -48,7 +50,8 @@ class Runner:
         self.store = store
         self.own = own or origin()
         self.known = {}
-        self.process = None
+        self.process = self.program = None
+        self.lock = threading.Lock()
         self.on_new = lambda job: None  # called after a job that was not known
         if store.exists() and not fresh:
             for line in store.read_text().splitlines():
@@ -84,25 +87,55 @@ class Runner:
                     sys.exit(f"paper_tables: the build failed; the output is in {log}")
         return [build / "bench" / "multidraft_paper_runs"]
 
+    def launch(self):
+        """The program, built once."""
+        if self.program is None:
+            self.program = self.start()
+        return subprocess.Popen(self.program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, process, job):
+        """Runs a job in a process of the program, and keeps its result."""
+        process.stdin.write(json.dumps(job) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            sys.exit("paper_tables: the program that runs the methods has ended")
+        entry = {"key": self.key(job), "job": job, "made_with": {**self.own, "date": datetime.date.today().isoformat()},
+                 "result": json.loads(line)}
+        with self.lock:
+            if "error" not in entry["result"]:
+                self.store.parent.mkdir(parents=True, exist_ok=True)
+                with self.store.open("a") as out:
+                    out.write(json.dumps(entry) + "\n")
+            self.known[entry["key"]] = entry
+            self.on_new(job)
+
+    def ahead(self, jobs, processes):
+        """Runs those jobs of counts that are not known, several at once; those with clocks are left for later."""
+        todo = [job for job in jobs if not job.get("timed") and self.key(job) not in self.known]
+        if not todo:
+            return
+        own = threading.local()
+        started = []
+
+        def prepare():
+            own.process = self.launch()
+            started.append(own.process)
+
+        self.launch().communicate("")  # builds it, and shows that it starts
+        with concurrent.futures.ThreadPoolExecutor(min(processes, len(todo)), initializer=prepare) as pool:
+            for done in [pool.submit(lambda job: self.run(own.process, job), job) for job in todo]:
+                done.result()
+        for process in started:
+            process.communicate("")
+
     def __call__(self, job):
         """The result of a job and what it was made with."""
         key = self.key(job)
         if key not in self.known:
             if self.process is None:
-                self.process = subprocess.Popen(self.start(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            self.process.stdin.write(json.dumps(job) + "\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-            if not line:
-                sys.exit("paper_tables: the program that runs the methods has ended")
-            entry = {"key": key, "job": job, "made_with": {**self.own, "date": datetime.date.today().isoformat()},
-                     "result": json.loads(line)}
-            if "error" not in entry["result"]:
-                self.store.parent.mkdir(parents=True, exist_ok=True)
-                with self.store.open("a") as out:
-                    out.write(json.dumps(entry) + "\n")
-            self.known[key] = entry
-            self.on_new(job)
+                self.process = self.launch()
+            self.run(self.process, job)
         return self.known[key]["result"], self.known[key]["made_with"]
 
 
@@ -297,7 +330,7 @@ class Session:
             result, made_with = self.run(job)
             self.used.append(made_with)
             return result
-        self.pending.add(Runner.key(job))
+        self.pending[Runner.key(job)] = job
         if "rates" in job:
             return {"rates": {str(n): {name: [0.5] for name in RATES} for n in job["rates"]}}
         if "bernoulli" in job:
@@ -349,8 +382,8 @@ class Session:
         plt.close(figure)
 
     def plan(self, name):
-        """The jobs of an item and the rows of its table, without running any."""
-        self.pending, self.name = set(), name
+        """The jobs of an item by key, and the rows of its table, without running any. Of what is chosen by results, the first."""
+        self.pending, self.name = {}, name
         with planning():
             table = ITEMS[name].make(self)
         jobs, self.pending = self.pending, None

@@ -167,6 +167,22 @@ class Machines(unittest.TestCase):
         self.assertIsNone(runner.process)
         self.assertEqual(core.Runner(path, True, HERE).known, {})
 
+    def test_counts_run_side_by_side_and_clocks_alone(self):
+        program = self.out / "program.py"
+        program.write_text("import json, sys\nfor line in sys.stdin:\n    job = json.loads(line)\n"
+                           "    print(json.dumps({'runs': [job['method']]}), flush=True)\n")
+        jobs = [{"method": k} for k in range(20)] + [{"method": 20, "timed": True}]
+        runner = core.Runner(self.out / "new.jsonl", False, HERE)
+        runner.start = lambda: [sys.executable, program]
+        runner.ahead(jobs, 3)
+        self.assertEqual({entry["job"]["method"] for entry in runner.known.values()}, set(range(20)))
+        self.assertEqual(runner(jobs[20])[0], {"runs": [20]})
+        again = core.Runner(self.out / "new.jsonl", False, HERE)
+        again.start = lambda: self.fail("all is known")
+        again.ahead(jobs, 3)
+        self.assertEqual([again(job)[0]["runs"] for job in jobs], [[job["method"]] for job in jobs])
+        runner.process.communicate("")
+
     def test_jobs_of_another_machine_or_commit_are_refused(self):
         for what in HERE:
             path, _ = self.store(**{what: "another"})
