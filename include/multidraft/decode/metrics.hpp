@@ -77,11 +77,11 @@ struct loop_seconds {
 
 /// What some steps counted.
 struct step_counts {
-    std::int64_t tokens = 0;
-    std::int64_t target_calls = 0;
-    std::int64_t draft_calls = 0;
-    std::int64_t drafted = 0;
-    std::int64_t accepted = 0;
+    std::int64_t tokens = 0;        ///< decided: the accepted nodes, and one more
+    std::int64_t target_calls = 0;  ///< forward calls of the target
+    std::int64_t draft_calls = 0;   ///< forward calls of the draft model
+    std::int64_t drafted = 0;       ///< nodes drafted, the roots not counted
+    std::int64_t accepted = 0;      ///< nodes accepted
 
     /// Adds those of other steps.
     step_counts& operator+=(step_counts const& other) {
@@ -108,7 +108,7 @@ struct generation_metrics {
     std::int64_t draft_calls = 0;   ///< forward calls of the draft model after the prompt
     std::int64_t drafted = 0;       ///< nodes drafted, the roots not counted
     std::int64_t accepted = 0;      ///< nodes accepted
-    /// The same of whole steps alone. Its tokens are the accepted nodes and the one after them, emitted or not.
+    /// The same of whole steps alone; tokens that the text's end cut off are counted.
     step_counts whole_steps;
     /// By depth d = 0, 1, ..: how often a node at depth d with children was on the accepted path of a whole step, and
     /// how often one of its children was accepted.
