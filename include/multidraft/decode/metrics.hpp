@@ -77,11 +77,11 @@ struct loop_seconds {
 
 /// What some steps counted.
 struct step_counts {
-    std::int64_t tokens = 0;
-    std::int64_t target_calls = 0;
-    std::int64_t draft_calls = 0;
-    std::int64_t drafted = 0;
-    std::int64_t accepted = 0;
+    std::int64_t tokens = 0;        ///< emitted; of whole steps decided: the accepted nodes, and one more
+    std::int64_t target_calls = 0;  ///< forward calls that led to an emitted token; the prompt's is not counted
+    std::int64_t draft_calls = 0;   ///< forward calls of the draft model after the prompt
+    std::int64_t drafted = 0;       ///< nodes drafted, the roots not counted
+    std::int64_t accepted = 0;      ///< nodes accepted
 
     /// Adds those of other steps.
     step_counts& operator+=(step_counts const& other) {
@@ -102,13 +102,8 @@ struct step_counts {
 /// stop token or the caller ends the text within it. Whether a step is whole is known before it is drawn, so the
 /// expected tokens of whole steps are their expected number times the mean of one, and the rates have no bias from the
 /// text's end. (Leaving out the steps that were *found* to be cut would have one: long steps are cut more often.)
-struct generation_metrics {
-    std::int64_t tokens = 0;        ///< emitted
-    std::int64_t target_calls = 0;  ///< forward calls that led to an emitted token; the prompt's is not counted
-    std::int64_t draft_calls = 0;   ///< forward calls of the draft model after the prompt
-    std::int64_t drafted = 0;       ///< nodes drafted, the roots not counted
-    std::int64_t accepted = 0;      ///< nodes accepted
-    /// The same of whole steps alone. Its tokens are the accepted nodes and the one after them, emitted or not.
+struct generation_metrics : step_counts {
+    /// The counts of whole steps alone; tokens that the text's end cut off are counted.
     step_counts whole_steps;
     /// By depth d = 0, 1, ..: how often a node at depth d with children was on the accepted path of a whole step, and
     /// how often one of its children was accepted.
@@ -146,7 +141,7 @@ struct generation_metrics {
     [[nodiscard]] double tokens_per_second() const { return ratio(static_cast<double>(tokens), seconds - time.prompt); }
 
     /// The counts of all steps so far. Loops count tokens at the end of a text.
-    [[nodiscard]] step_counts totals() const noexcept { return {tokens, target_calls, draft_calls, drafted, accepted}; }
+    [[nodiscard]] step_counts totals() const noexcept { return *this; }
 
     /// Counts a whole step that decided `step_tokens` tokens, and all else that has been counted since `before`, the
     /// totals when it began.
@@ -165,11 +160,7 @@ struct generation_metrics {
 
     /// Adds counts and seconds, for the sum over several texts.
     generation_metrics& operator+=(generation_metrics const& other) {
-        tokens += other.tokens;
-        target_calls += other.target_calls;
-        draft_calls += other.draft_calls;
-        drafted += other.drafted;
-        accepted += other.accepted;
+        step_counts::operator+=(other);
         whole_steps += other.whole_steps;
         by_depth += other.by_depth;
         by_rank += other.by_rank;
