@@ -8,6 +8,7 @@
 #include <string>
 
 #include "generate/methods.hpp"
+#include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "transformer/config.hpp"
 
@@ -28,6 +29,13 @@ inline std::string block_drafter_of_option(std::string const& option, std::files
 
 /// Whether a tree is chosen from the rows of a block drafter.
 inline bool is_from_rows(std::string const& tree) { return tree == "best" || tree == "reach"; }
+
+/// The tree of the block drafter unless told otherwise. With a term of the parent the rows below a drawn token are
+/// known only when it is drawn: then "reach" accepts more, and where all is certain "best" (`bench/drafter_methods`).
+inline std::string default_tree_of_block(sampling_params const& w) {
+    auto const config = read_block_drafter_config(std::filesystem::path(settings().block_drafter) / "config.json");
+    return config.markov_rank > 0 && !w.greedy() ? "reach" : "best";
+}
 
 /// The largest tree of that shape, or from the rows of the block drafter: its nodes with the root.
 inline std::int32_t most_nodes_of_block(topology const& shape) {

@@ -191,10 +191,12 @@ int run(int argc, char** argv) {
         "children by level, such as 4x2x2x1; fork:3x4, chain:5, or choices as Medusa and EAGLE publish them, "
         "[[0], [1], [0, 0]]; auto: chosen at each step by the times of the models and what was accepted, no tree among "
         "them (default: auto; with --method, --seed or --show-tree the method's own, chosen for the kind of CPU).\n"
-        "With a block drafter: best, the default: of --budget nodes, the tree of the most expected tokens by the rows "
-        "of the "
-        "step, none worth less than --least; reach: level by level, as many children as are worth --least where the "
-        "node is reached");
+        "With a block drafter: best: of --budget nodes, the tree of the most expected tokens by the rows of the step, "
+        "none "
+        "worth less than --least; reach: level by level, as many children as are worth --least where the node is "
+        "reached "
+        "(default: reach above temperature 0 where rows have a term of the parent's token, without --budget; else "
+        "best)");
     std::string costs;
     app.add_option("--costs", costs,
                    "auto: the times of the models, written to this file where there is none, and else read from it. "
@@ -319,7 +321,6 @@ int run(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
 
     single.block_drafter = block_drafter_of_option(drafter, target_dir);
-    single.by_reach = tree == "reach";
     bool const by_block = !single.block_drafter.empty();
     if (list) {
         list_methods(json);
@@ -378,6 +379,9 @@ int run(int argc, char** argv) {
     if (tree.empty() && !by_block && one_text && !shows_trees && !by_lookup && !talks && method_option->count() == 0 &&
         (seed_option->count() == 0 || !costs.empty()))
         tree = "auto";
+    if (by_block && tree.empty() && budget_option->count() == 0 && (compare_all || how.trees_from_rows))
+        tree = default_tree_of_block(options.sampling);
+    single.by_reach = tree == "reach";
     auto const [tree_text, shape] = shape_of(how, tree);
     bool const automatic = tree_text == "auto";
     if (how.name == "auto" && !automatic)

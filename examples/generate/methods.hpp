@@ -38,8 +38,8 @@ struct method {
     std::vector<std::string> verifiers{};  ///< which the choices choose among
     /// The same as `run` by the block drafter of the settings, in place of the draft model; else empty.
     decltype(run) run_block{};
-    /// Whether its trees may be chosen from the rows of a block drafter: "best" (`best_first_shape`, the default then)
-    /// and "reach" (`reach_shape`).
+    /// Whether its trees may be chosen from the rows of a block drafter: "best" (`best_first_shape`), "reach"
+    /// (`reach_shape`).
     bool trees_from_rows = false;
 };
 

@@ -356,7 +356,9 @@ class Generate(unittest.TestCase):
                 self.assertEqual(row["same_text"], row["runs"], row["method"])
                 self.assertTrue(row["lossless"], row["method"])
             self.assertEqual({row["tree"] for row in rows if row["method"].startswith(("ranked", "block/"))}, {"best"})
-            for tree in ("reach", "2x1"):
+            rows = objects("--compare", *common, *block)
+            self.assertEqual({row["tree"] for row in rows if row["method"].startswith(("ranked", "block/"))}, {"reach"})
+            for tree in ("best", "2x1"):
                 for row in objects("--compare", *common, *block, "--tree", tree):
                     self.assertEqual(row["tokens"], 40, row["method"])
             # Beside the target, whose tokenizer is there too; in any number of threads; by equal seeds.
