@@ -51,7 +51,8 @@ TEST(observer, sees_every_step_and_changes_nothing) {
     EXPECT_EQ(seen, observed.tokens);
     generation_metrics const& m = observed.metrics;
     EXPECT_EQ(steps, m.target_calls);
-    EXPECT_EQ(std::accumulate(m.by_rank.accepted.begin(), m.by_rank.accepted.end(), std::int64_t{0}), m.accepted);
+    EXPECT_EQ(std::accumulate(m.by_rank.accepted.begin(), m.by_rank.accepted.end(), std::int64_t{0}),
+              m.whole_steps.accepted);
     ASSERT_EQ(m.by_rank.tried.size(), 3U);
     EXPECT_EQ(m.by_rank.tried[0], std::accumulate(m.by_depth.tried.begin(), m.by_depth.tried.end(), std::int64_t{0}));
     EXPECT_EQ(m.by_rank.tried[2], m.by_depth.tried[0]);  // only the root has three children
