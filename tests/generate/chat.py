@@ -67,7 +67,7 @@ class Small(unittest.TestCase):
         self.assertNotEqual(other["token_ids"], first["token_ids"])
         shown = run(*common, text=turns)
         self.assertEqual(shown.stdout, "".join(one["text"] + "\n" for one in drafted))
-        self.assertEqual(shown.stderr.count("tokens a call"), 3)
+        self.assertEqual(shown.stderr.count("block efficiency"), 3)
         self.assertEqual(shown.stderr.count("tokens/s"), 3)
         nothing = run(*common)
         self.assertEqual((nothing.returncode, nothing.stdout), (0, ""))

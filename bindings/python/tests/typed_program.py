@@ -11,7 +11,7 @@ def model(texts: list[list[int]]) -> NDArray[np.float32]:
 
 
 tree = multidraft.Tree.branching([3, 1])
-text = multidraft.speculate("nested_ranked_block/stratified", tree, model, model, [1, 2], tokens=10)
+text = multidraft.speculate("nested_ranked_block/stratified", tree, model, model, [1, 2], tokens=60)
 efficiency: float = text.block_efficiency
 low, high = text.interval()
 tokens: list[int] = text.tokens
