@@ -40,4 +40,4 @@ try:
     multidraft.Tree([1])
 except multidraft.InvalidInput as refused:
     argument: str = refused.argument
-assert np.asarray(tree.mask()).shape == (7, 7) and size > 0 and low < efficiency < high and proof.__doc__
+assert np.asarray(tree.mask()).shape == (7, 7) and size > 0 and low <= efficiency <= high and proof.__doc__
