@@ -202,6 +202,8 @@ CLAIMS = [
      lambda d: [step_at_287m(d, "1x1x1"), step_at_287m(d, "4x2x2x1")]),
     ("README.md", rf"give {NUMBER} \({NUMBER} in an EAGLE-2 tree\), recursive rejection {NUMBER}, and nested ranked block verification, the default of `generate`, {NUMBER}",
      lambda d: [f"{d.calls['1'][name]['block_efficiency']:.2f}" for name in ("naive/deterministic", "naive/best_first", "recursive_rejection/sequential", "nested_ranked_block/stratified")]),
+    ("README.md", rf"naive matching has {NUMBER} tokens a call, a chain with block verification {NUMBER}, nested ranked block verification {NUMBER}",
+     lambda d: [f"{way_of_drafter(d, 1, 32, way):.2f}" for way in ("naive matching", "chain, block", "ours, by reach")]),
     ("docs/benchmarks.md", rf"look-up alone is {NUMBER} times at temperature 0", lambda d: [f"{speed(d, '0', 'naive/lookup'):.2f}"]),
     ("docs/benchmarks.md", rf"takes {NUMBER} ms with `nested_ranked_block` and {NUMBER} us with `ranked_block`, against {NUMBER} us with recursive rejection",
      lambda d: [f"{d.times['nested_ranked_block_of_a_tree/V:4096'] / 1000:.2f}", f"{d.times['ranked_block_of_a_tree/V:4096']:.0f}",
@@ -218,6 +220,13 @@ CLAIMS = [
     ("docs/benchmarks.md", rf"`nested_ranked_block` reaches {NUMBER} % of its law's on average and {NUMBER} % at least",
      lambda d: [f"{100 * limits_reached(d, lambda s: sum(s) / len(s)):.1f}", f"{100 * limits_reached(d, min):.0f}"]),
 ]
+
+
+def way_of_drafter(data, temperature, budget, way):
+    """Tokens a target call by bench/drafter_methods."""
+    rows = map(json.loads, (data.root / "bench/results/drafter_methods.jsonl").read_text(encoding="utf-8").splitlines())
+    return next(row["tokens_a_call"]["value"] for row in rows
+                if (row.get("temperature"), row.get("budget"), row.get("way")) == (temperature, budget, way))
 
 
 def at_least(ratio):
