@@ -71,6 +71,24 @@ private:
 template <class R>
 span(R&&) -> span<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
+namespace detail {
+
+/// The number of entries below x in a list that rises, which is where x is or would be: `std::lower_bound`, on a device
+/// too. O(log entries).
+template <class T>
+[[nodiscard]] MULTIDRAFT_HD constexpr std::size_t entries_below(span<T const> list, T x) noexcept {
+    std::size_t low = 0;
+    for (std::size_t left = list.size(); left > 0;) {
+        std::size_t const half = left / 2;
+        bool const right = list[low + half] < x;
+        low += right ? half + 1 : 0;
+        left = right ? left - half - 1 : half;
+    }
+    return low;
+}
+
+}  // namespace detail
+
 }  // namespace MULTIDRAFT_NAMESPACE
 
 /// @cond

@@ -157,17 +157,7 @@ struct logit_bias {
     [[nodiscard]] MULTIDRAFT_HD std::size_t size() const noexcept { return tokens.size(); }
     /// The number of tokens below i.
     [[nodiscard]] MULTIDRAFT_HD std::size_t before(index_t i) const noexcept {
-        std::size_t low = 0;
-        for (std::size_t left = tokens.size(); left > 0;) {
-            std::size_t const half = left / 2;
-            if (tokens[low + half] < i) {
-                low += half + 1;
-                left -= half + 1;
-            } else {
-                left = half;
-            }
-        }
-        return low;
+        return detail::entries_below(tokens, i);
     }
     /// The part that concerns the tokens from `begin` to `end`.
     [[nodiscard]] MULTIDRAFT_HD logit_bias part(index_t begin, index_t end) const noexcept {

@@ -79,14 +79,7 @@ public:
 private:
     /// The number of candidates below i.
     [[nodiscard]] MULTIDRAFT_HD std::size_t before(index_t i) const noexcept {
-        std::size_t low = 0;
-        for (std::size_t left = tokens_.size(); left > 0;) {
-            std::size_t const half = left / 2;
-            bool const right = tokens_[low + half] < i;
-            low += right ? half + 1 : 0;
-            left = right ? left - half - 1 : half;
-        }
-        return low;
+        return detail::entries_below(tokens_, i);
     }
 
     span<token_id const> tokens_{};

@@ -65,25 +65,12 @@ private:
     std::conditional_t<sizeof(Real) == 4, std::uint64_t, pair> both_{};
 };
 
-/// The number of the first candidate of q from token `begin` on. O(log candidates).
-template <lists_candidates Q>
-[[nodiscard]] MULTIDRAFT_HD index_t first_candidate(Q const& q, index_t begin) {
-    span<token_id const> const tokens = q.candidates();
-    index_t low = 0;
-    for (auto left = static_cast<index_t>(tokens.size()); left > 0;) {
-        index_t const half = left / 2;
-        bool const right = tokens[low + half] < begin;
-        low += right ? half + 1 : 0;
-        left = right ? left - half - 1 : half;
-    }
-    return low;
-}
-
-/// Whether q has a candidate in [begin, end).
+/// Whether q has a candidate in [begin, end). O(log candidates).
 template <lists_candidates Q>
 [[nodiscard]] MULTIDRAFT_HD bool any_candidate_in(Q const& q, index_t begin, index_t end) {
-    index_t const k = first_candidate(q, begin);
-    return k < static_cast<index_t>(q.candidates().size()) && q.candidates()[k] < end;
+    span<token_id const> const tokens = q.candidates();
+    std::size_t const k = multidraft::detail::entries_below(tokens, begin);
+    return k < tokens.size() && tokens[k] < end;
 }
 
 /// Calls `body` with a law that has mass at the candidates of q and at some other tokens alone, written out for a run.
@@ -93,8 +80,8 @@ MULTIDRAFT_HD MULTIDRAFT_INLINE void on_run_of_candidates(Law const& law, Q cons
     using real = probability_of<Law>;
     real values[static_cast<std::size_t>(run_length)] = {};
     span<token_id const> const tokens = q.candidates();
-    for (index_t k = first_candidate(q, begin); k < static_cast<index_t>(tokens.size()) && tokens[k] < end; ++k)
-        values[tokens[k] - begin] = law.with(q.only(k))(tokens[k]);
+    for (std::size_t k = multidraft::detail::entries_below(tokens, begin); k < tokens.size() && tokens[k] < end; ++k)
+        values[tokens[k] - begin] = law.with(q.only(static_cast<index_t>(k)))(tokens[k]);
     for (token_id const x : others)
         if (x >= begin && x < end) values[x - begin] = law(x);
     body(multidraft::detail::probabilities_on_run<run_values<real>>{{values, begin, law.size()}});
@@ -119,7 +106,7 @@ struct law_of_draws {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
     /// The same with another form of q.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD law_of_draws with(Q const& q) const {
-        return {{where.p, q, where.left, where.pooled, where.scale}, density, inverse};
+        return {where.with(q), density, inverse};
     }
 };
 

@@ -99,6 +99,10 @@ struct ratio_of {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD ratio_grid::place operator()(index_t i) const {
         return ratio_grid::of(blend(is_pooled(i), 1.0F, ratio(i)));
     }
+    /// The same with another form of q.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD ratio_of with(Q const& row) const {
+        return {p, row, left, pooled, scale};
+    }
 };
 template <class P, class Q, class Real>
 ratio_of(P, Q, Real) -> ratio_of<P, Q>;
@@ -198,8 +202,7 @@ template <int Word, distribution P, distribution Q>
 struct mass_of_candidates {
     ratio_of<P, Q> where;
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD binned_pair operator()(index_t k) const {
-        return mass_at_grid_points<Word, P, Q>{{where.p, where.q.only(k), where.left, where.pooled, where.scale}}(
-            where.q.candidates()[k]);
+        return mass_at_grid_points<Word, P, Q>{where.with(where.q.only(k))}(where.q.candidates()[k]);
     }
 };
 
