@@ -4,6 +4,8 @@
 
 #include "multidraft/control/acceptance_history.hpp"
 #include "multidraft/control/batch_controller.hpp"
+#include "multidraft/control/budget_controller.hpp"
+#include "multidraft/control/budgeted_block_drafter.hpp"
 #include "multidraft/control/controlled_drafter.hpp"
 #include "multidraft/control/controller.hpp"
 #include "multidraft/control/shared_budget.hpp"

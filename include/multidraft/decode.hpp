@@ -9,6 +9,7 @@
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/block_drafter.hpp"
 #include "multidraft/decode/block_model.hpp"
+#include "multidraft/decode/block_outlook.hpp"
 #include "multidraft/decode/block_rows.hpp"
 #include "multidraft/decode/block_shapes.hpp"
 #include "multidraft/decode/continuous_batching.hpp"

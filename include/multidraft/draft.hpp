@@ -12,6 +12,7 @@
 #include "multidraft/draft/lookup.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shape_chances.hpp"
 #include "multidraft/draft/shape_of_rows.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"

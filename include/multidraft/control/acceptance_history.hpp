@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "multidraft/analysis/optimal_tree.hpp"
 #include "multidraft/base/config.hpp"
@@ -45,16 +46,27 @@ public:
     void learn(topology const& shape, step_outcome const& outcome) {
         check(shape, outcome);
         fade(kept_);
-        node_id node = 0;
-        node_id like = 0;
-        for (std::size_t d = 0; d <= outcome.path.size(); ++d) {
-            bool const accepted = d < outcome.path.size();
-            std::int32_t const rank = accepted ? outcome.path[d] - outcome.tree.children(node).first : none;
-            if (shape.child_count(like) > 0) count(static_cast<std::int32_t>(d), shape.child_count(like), rank);
-            if (!accepted) break;
-            node = outcome.path[d];
-            like = shape.first_child(like) + rank;
-        }
+        for_each_tried(shape, outcome, [&](std::int32_t level, node_id like, std::int32_t rank) {
+            count(level, shape.child_count(like), rank, 1);
+        });
+        estimate();
+    }
+
+    /// Counts the nodes that `learn` counts by what was expected of them: `chances` has for each node of the shape the
+    /// probability at which it was expected to be accepted once its parent was. The ratio of the rates of two
+    /// histories, one of what came about and one of what was expected, corrects the expectation. Throws `invalid_input`
+    /// as `learn` does, and for another number of chances than nodes.
+    void learn_expected(topology const& shape, step_outcome const& outcome, std::span<double const> chances) {
+        if (chances.size() != static_cast<std::size_t>(shape.size()))
+            refuse("chances.size", chances.size(), "every node of the shape has a chance");
+        check(shape, outcome);
+        fade(kept_);
+        for_each_tried(shape, outcome, [&](std::int32_t level, node_id like, std::int32_t) {
+            std::int32_t const n = shape.child_count(like);
+            count(level, n, none, 1);
+            for (std::int32_t k = 0; k < n; ++k)
+                count_accepted(level, n, k, chances[static_cast<std::size_t>(shape.first_child(like) + k)]);
+        });
         estimate();
     }
 
@@ -143,13 +155,29 @@ private:
     static std::size_t column(std::int32_t n) noexcept {
         return static_cast<std::size_t>(std::clamp(n, 1, most_children) - 1);
     }
-    void count(std::int32_t level, std::int32_t n, std::int32_t rank) {
-        cell& here = cells_[row(level)][column(n)];
-        here.tried += 1;
-        tried_[column(n)] += 1;
-        if (rank < 0) return;
-        here.accepted += 1;
-        accepted_[column(n)][column(rank + 1)] += 1;
+    /// Calls `counts(level, node of the shape, rank of its accepted child or none)` for each node of the accepted path
+    /// that has children in the shape.
+    template <class Counts>
+    static void for_each_tried(topology const& shape, step_outcome const& outcome, Counts const& counts) {
+        node_id node = 0;
+        node_id like = 0;
+        for (std::size_t d = 0; d <= outcome.path.size(); ++d) {
+            bool const accepted = d < outcome.path.size();
+            std::int32_t const rank = accepted ? outcome.path[d] - outcome.tree.children(node).first : none;
+            if (shape.child_count(like) > 0) counts(static_cast<std::int32_t>(d), like, rank);
+            if (!accepted) break;
+            node = outcome.path[d];
+            like = shape.first_child(like) + rank;
+        }
+    }
+    void count(std::int32_t level, std::int32_t n, std::int32_t rank, double weight) {
+        cells_[row(level)][column(n)].tried += weight;
+        tried_[column(n)] += weight;
+        if (rank >= 0) count_accepted(level, n, rank, weight);
+    }
+    void count_accepted(std::int32_t level, std::int32_t n, std::int32_t rank, double weight) {
+        cells_[row(level)][column(n)].accepted += weight;
+        accepted_[column(n)][column(rank + 1)] += weight;
     }
 
     void fade(double kept) {

@@ -56,26 +56,6 @@ struct library_cost {
     double inner = 0;  ///< of every node with children: drawing them, verifying them
 };
 
-/// The cost of steps: the times of both models by the rows of a call, and of the library by verifier. A call of the
-/// target with one row is one where nothing is drafted: a model that fits in the caches takes less time for it than
-/// between calls of a draft, so one row and two are better measured apart.
-struct step_times {
-    analysis::call_cost target;
-    analysis::call_cost draft;
-    std::vector<library_cost> library;  ///< one for each verifier; at least one
-    /// The draft is a `block_model`: one call a step, with a row for each level.
-    bool draft_in_one_call = false;
-
-    /// Throws `invalid_input` for no verifier, and for seconds that are negative or not finite.
-    void validate() const {
-        if (library.empty()) refuse("library.size", 0, "there is one verifier or more");
-        for (std::size_t v = 0; v < library.size(); ++v)
-            for (double const seconds : {library[v].step, library[v].inner})
-                if (!(seconds >= 0) || !std::isfinite(seconds))
-                    refuse("library", static_cast<std::int64_t>(v), seconds, "seconds are finite and not negative");
-    }
-};
-
 /// Writes the rows of each call of a draft that goes level by level: what the draft lacked of the text, the root
 /// included, then whole levels, of which a node has children. Returns the number of nodes with children. O(nodes).
 inline std::int32_t draft_calls(tree_view const& tree, std::int32_t unread, std::vector<std::int32_t>& rows) {
@@ -94,6 +74,51 @@ inline std::int32_t draft_calls(tree_view const& tree, std::int32_t unread, std:
     }
     return inner;
 }
+
+/// The cost of steps: the times of both models by the rows of a call, and of the library by verifier. A call of the
+/// target with one row is one where nothing is drafted: a model that fits in the caches takes less time for it than
+/// between calls of a draft, so one row and two are better measured apart.
+struct step_times {
+    analysis::call_cost target;
+    analysis::call_cost draft;
+    std::vector<library_cost> library;  ///< one for each verifier; at least one
+    /// The draft is a `block_model`: one call a step, with a row for each level.
+    bool draft_in_one_call = false;
+
+    /// Throws `invalid_input` for no verifier, and for seconds that are negative or not finite.
+    void validate() const {
+        if (library.empty()) refuse("library.size", 0, "there is one verifier or more");
+        for (std::size_t v = 0; v < library.size(); ++v)
+            for (double const seconds : {library[v].step, library[v].inner})
+                if (!(seconds >= 0) || !std::isfinite(seconds))
+                    refuse("library", static_cast<std::int64_t>(v), seconds, "seconds are finite and not negative");
+    }
+
+    /// Moves the times by a twentieth towards those of a step that this verifier verified, before which the draft had
+    /// not read `unread` tokens. `rows` is scratch memory.
+    void learn(step_outcome const& outcome, std::size_t verifier, std::int32_t unread, std::vector<std::int32_t>& rows) {
+        constexpr double weight = 0.05;
+        target.learn(outcome.tree.size(), outcome.seconds.target, weight);
+        std::int32_t const inner = draft_calls(outcome.tree, unread, rows);
+        if (draft_in_one_call && !rows.empty()) rows.assign(1, static_cast<std::int32_t>(rows.size()));
+        if (!rows.empty() && outcome.seconds.draft > 0) {
+            double whole = 0;
+            for (std::int32_t const n : rows) whole += draft(n);
+            double const factor = outcome.seconds.draft / std::max(whole, 1e-12);
+            for (std::int32_t const n : rows) draft.learn(n, factor * draft(n), weight);
+        }
+        library_cost& cost = library[verifier];
+        double const before = cost.step + inner * cost.inner;
+        double seconds = outcome.seconds.library;
+        if (!(seconds >= 0) || !std::isfinite(seconds)) return;
+        if (before > 0) seconds = std::clamp(seconds, before / 2, 2 * before);
+        double const step = weight * (seconds - before);
+        if (inner > 0)
+            cost.inner = std::max(0.0, cost.inner + step / inner);
+        else
+            cost.step = std::max(0.0, cost.step + step);
+    }
+};
 
 /// The bounds of the family that a controller chooses from, and how it learns.
 struct controller_options {
@@ -211,7 +236,7 @@ public:
         balance_.spent += seconds;
         balance_.saved += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
         // The first steps without a tree find the caches full of the draft.
-        if (options_.learns_times && (drafted || count_.idle >= idle_steps)) learn_times(outcome, v);
+        if (options_.learns_times && (drafted || count_.idle >= idle_steps)) times_.learn(outcome, v, choice_.unread, scratch_.rows);
         if (!drafted) {
             ++count_.idle;
             ++count_.unseen;
@@ -253,7 +278,6 @@ private:
     };
 
     static constexpr double other_verifiers = 40;  ///< weight of the other verifiers' rates, in nodes
-    static constexpr double weight_of_a_time = 0.05;
     /// Steps without a tree from one choice to the next, and until the target has the caches for itself.
     static constexpr std::int32_t idle_steps = 8;
 
@@ -368,30 +392,6 @@ private:
             tokens += reach;
         }
         return tokens;
-    }
-
-    void learn_times(step_outcome const& outcome, std::size_t verifier) {
-        times_.target.learn(outcome.tree.size(), outcome.seconds.target, weight_of_a_time);
-        std::int32_t const inner = draft_calls(outcome.tree, choice_.unread, scratch_.rows);
-        if (times_.draft_in_one_call && !scratch_.rows.empty())
-            scratch_.rows.assign(1, static_cast<std::int32_t>(scratch_.rows.size()));
-        if (!scratch_.rows.empty() && outcome.seconds.draft > 0) {
-            double whole = 0;
-            for (std::int32_t const rows : scratch_.rows) whole += times_.draft(rows);
-            double const factor = outcome.seconds.draft / at_least(whole);
-            for (std::int32_t const rows : scratch_.rows)
-                times_.draft.learn(rows, factor * times_.draft(rows), weight_of_a_time);
-        }
-        library_cost& cost = times_.library[verifier];
-        double const before = cost.step + inner * cost.inner;
-        double seconds = outcome.seconds.library;
-        if (!(seconds >= 0) || !std::isfinite(seconds)) return;
-        if (before > 0) seconds = std::clamp(seconds, before / 2, 2 * before);
-        double const step = weight_of_a_time * (seconds - before);
-        if (inner > 0)
-            cost.inner = std::max(0.0, cost.inner + step / inner);
-        else
-            cost.step = std::max(0.0, cost.step + step);
     }
 
     /// The trees to choose from.

@@ -13,6 +13,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/decode/block_model.hpp"
+#include "multidraft/decode/block_outlook.hpp"
 #include "multidraft/decode/block_rows.hpp"
 #include "multidraft/draft/child_shares.hpp"
 #include "multidraft/draft/shape_of_rows.hpp"
@@ -70,22 +71,9 @@ public:
     template <class Model, class Sampler>
     void start(host_group const& g, Model& model, block_rows<Model>& rows, std::int32_t depth, token_id root,
                sampling_params const& w, Sampler const& sampler) {
-        static_assert(estimates_acceptance<Model> || !estimates_acceptance_after<Model>,
-                      "multidraft: this model's confidence reads a token of the tree, and this shape is chosen before "
-                      "any is drawn: take reach_shape, whose trees depend on a node's own context");
-        likeliest_.resize(static_cast<std::size_t>(depth));
-        outlook_.clear();
-        token_id before = root;
-        for (std::int32_t d = 0; d < depth; ++d) {
-            auto& probabilities = likeliest_[static_cast<std::size_t>(d)];
-            tokens_.assign(static_cast<std::size_t>(budget_.children), none);
-            rows.likeliest(g, rows.row_at(g, model, d, before, w), w, tokens_, probabilities);
-            before = tokens_[0];
-            outlook_.push_back({probabilities, rates_});
-            if constexpr (estimates_acceptance<Model>) outlook_.back().rates = rates_.scaled_to(model.confidence(d));
-        }
-        shape_ = w.greedy() ? draft::shape_of_rows(draft::top_n{}, outlook_, budget_)
-                            : draft::shape_of_rows(sampler, outlook_, budget_);
+        outlook_.read(g, model, rows, depth, root, w, w, budget_.children, rates_);
+        shape_ = w.greedy() ? draft::shape_of_rows(draft::top_n{}, outlook_.depths(), budget_)
+                            : draft::shape_of_rows(sampler, outlook_.depths(), budget_);
     }
     /// The tree of the step.
     [[nodiscard]] topology const& shape() const noexcept { return shape_; }
@@ -93,9 +81,7 @@ public:
 private:
     draft::shape_budget budget_;
     draft::child_rates rates_;
-    std::vector<token_id> tokens_;
-    std::vector<std::vector<double>> likeliest_;
-    std::vector<draft::depth_outlook> outlook_;
+    block_outlook outlook_;
     topology shape_;
 };
 
@@ -137,33 +123,48 @@ public:
             rates = rates_.scaled_to(model.confidence(rows[row].depth, token));
         else if constexpr (estimates_acceptance<Model>)
             rates = rates_.scaled_to(model.confidence(rows[row].depth));
+        draft::child_rates const usual = rates;
+        if (correction_ != 1) rates = rates.scaled_to(correction_ * rates.draw);
         double const reach = reach_[static_cast<std::size_t>(node)] / least_;
         auto const chosen = [&](auto const& by) {
             index_t const n = draft::best_children(by, likeliest_, rates, reach, children_);
             if (n > 0) chances_ = draft::chances_of(by, likeliest_, n, rates);
+            if (n > 0) usual_chances_ = draft::chances_of(by, likeliest_, n, usual);
             return n;
         };
         return w.greedy() ? chosen(draft::top_n{}) : chosen(sampler);
     }
     /// The children that were drawn then.
     void drawn(node_id node, node_range drawn) {
-        for (index_t k = 0; k < drawn.count; ++k) {
-            bool const certain = k < chances_.shares.certain;
-            double const chance =
-                certain ? chances_.factor * likeliest_[static_cast<std::size_t>(k)] : chances_.of_draw();
-            reach_.push_back(reach_[static_cast<std::size_t>(node)] * chance);
-        }
+        for (index_t k = 0; k < drawn.count; ++k)
+            reach_.push_back(reach_[static_cast<std::size_t>(node)] * chance(chances_, k));
     }
 
+protected:
+    /// Sets the price of a child, and the factor by which a draw of the nodes that follow is accepted more often than
+    /// the rates say. Neither may depend on what is drawn in the step.
+    void use(double least, double correction) noexcept {
+        least_ = least;
+        correction_ = correction;
+    }
+    /// The chance of child k of the last node with children by the rates alone.
+    [[nodiscard]] double usual_chance(index_t k) const noexcept { return chance(usual_chances_, k); }
+
 private:
+    [[nodiscard]] double chance(draft::child_chances const& of, index_t k) const noexcept {
+        return k < of.shares.certain ? of.factor * likeliest_[static_cast<std::size_t>(k)] : of.of_draw();
+    }
+
     double least_;
     index_t children_;
     std::int32_t levels_;
     draft::child_rates rates_;
+    double correction_ = 1;
     std::vector<double> reach_;  ///< of each node
     std::vector<token_id> tokens_;
     std::vector<double> likeliest_;
     draft::child_chances chances_;
+    draft::child_chances usual_chances_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,223 @@
+// How many nodes the tree of a step has, chosen from what the rows of a block drafter promise for each number.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/control/acceptance_history.hpp"
+#include "multidraft/control/controller.hpp"
+#include "multidraft/decode/step_outcome.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// A tree that the rows of a step offer.
+struct tree_offer {
+    node_id nodes = 0;  ///< the root not counted
+    node_id inner = 0;  ///< with children
+    double tokens = 0;  ///< expected accepted nodes
+};
+
+/// How a `budget_controller` chooses; the fields that `controller_options` has too mean the same.
+struct budget_options {
+    std::int32_t nodes = 32;  ///< of a tree at most, the root not counted, in [1, 256]
+    double memory = 100;
+    double slack = 0.0125;
+    double credit = 1;
+    bool learns_times = true;
+
+    /// Throws `invalid_input` naming the field that is out of its range.
+    void validate() const {
+        if (nodes < 1 || nodes > 256) refuse("nodes", nodes, "a tree from rows has 1 to 256 nodes");
+        if (!(slack >= 0)) refuse("slack", slack, "a part of the time is not negative");
+        if (!(credit >= 0)) refuse("credit", credit, "a number of steps is not negative");
+    }
+};
+
+/// Chooses before a step whether it drafts, and from the rows of the drafter's call which of the trees that they offer.
+///
+/// The tree is the one with the most expected tokens less the price of its seconds. The price is the tokens per second
+/// of the steps so far: that maximises the tokens per second of the whole text, where the most tokens per second of
+/// each step would buy too many nodes in steps that promise little. What is expected by the rows is corrected by what
+/// came about: at each level the ratio of the rates of two `acceptance_history`, of outcomes and of expectations.
+///
+/// The choice depends on rows and on earlier steps, on no draw of the step: every verifier is lossless for it that
+/// allows the shape. It never reads a clock; with `learns_times` false it is a function of the text's draws and the
+/// times given. Loss compared with drafting nothing is bounded as that of a `controller`; besides, a step drafts
+/// nothing while the last ones with drafts have lost more than they gained. One verifier; the times of the draft are
+/// those of one call for all levels.
+class budget_controller {
+public:
+    /// Throws `invalid_input` for options out of their range and for times that `step_times::validate` refuses.
+    explicit budget_controller(step_times times, budget_options const& options = {})
+        : times_(std::move(times)), options_(options), real_(options.memory), expected_(options.memory) {
+        options_.validate();
+        times_.validate();
+        times_.draft_in_one_call = true;
+        for (node_id n = 1; n < options_.nodes; n *= 2) budgets_.push_back(n);
+        budgets_.push_back(options_.nodes);
+    }
+
+    /// A new text: clears the balance of time of the last text, and most of its rates.
+    void start() {
+        balance_ = {};
+        idle_ = 0;
+        unseen_ += 2 * options_.memory;
+    }
+
+    /// Whether the next step calls the drafter. Without it the step has the root alone.
+    [[nodiscard]] bool drafts(step_situation const& situation) {
+        levels_ = situation.depth;
+        called_ = false;
+        chances_.clear();
+        shape_ = topology();
+        if (levels_ < 1 || idle_ % idle_steps != 0) return false;
+        fade();
+        if (past_.gain < -most_lost) return false;
+        called_ = !(seconds_of({1, 1, 0}) - seconds_of_nothing() > allowed());
+        return called_;
+    }
+
+    /// The numbers of nodes for which trees are offered: 1, 2, 4, .. and the largest.
+    [[nodiscard]] std::span<node_id const> budgets() const noexcept { return budgets_; }
+
+    /// The factor by which children at a level have been accepted more often than the rows said.
+    [[nodiscard]] double correction(std::int32_t level) const noexcept {
+        return real_.rate(level, 1) / expected_.rate(level, 1);
+    }
+
+    /// The index of the best offer. They have rising numbers of nodes, the root alone first. O(offers). Throws
+    /// `invalid_input` for no offer.
+    [[nodiscard]] std::size_t choose(std::span<tree_offer const> offers) {
+        if (offers.empty()) refuse("offers.size", 0, "the root alone is offered always");
+        double const nothing = seconds_of_nothing();
+        std::size_t quickest = 0;
+        auto const rate = [&](std::size_t k) { return (1 + offers[k].tokens) / at_least(seconds_of(offers[k])); };
+        for (std::size_t k = 1; k < offers.size(); ++k)
+            if (rate(k) > rate(quickest)) quickest = k;
+        double const price = std::max(1 / at_least(nothing), (past_.tokens + first * (1 + offers[quickest].tokens)) /
+                                                                 at_least(past_.seconds + first * seconds_of(offers[quickest])));
+        auto const worth = [&](std::size_t k) { return offers[k].tokens - price * seconds_of(offers[k]); };
+        double const most = nothing + allowed();
+        std::size_t best = 0;
+        for (std::size_t k = 1; k < offers.size(); ++k)
+            if (!(seconds_of(offers[k]) > most) && worth(k) > worth(best)) best = k;
+        least_ = least_of(offers, best);
+        double const tokens = 1 + offers[best].tokens;
+        double const seconds = seconds_of(offers[best]);
+        past_.tokens += tokens;
+        past_.seconds += seconds;
+        past_.gain += tokens - seconds / at_least(nothing);
+        return best;
+    }
+
+    /// What a node of the chosen tree adds to the accepted tokens at least, for `reach_shape`: 1 / nodes or more.
+    [[nodiscard]] double least() const noexcept { return least_; }
+
+    /// What the rows say, without correction, of the nodes of the chosen tree: the chance of each once its parent is
+    /// accepted (`draft::shape_chances`).
+    void expect(topology const& shape, std::span<double const> chances) {
+        shape_ = shape;
+        chances_.assign(chances.begin(), chances.end());
+    }
+
+    /// Counts the outcome of the step. Where nothing was expected of its tree, only its seconds.
+    void learn(step_outcome const& outcome) {
+        double const nothing = seconds_of_nothing();
+        std::int32_t const inner = draft_calls(outcome.tree, 1, rows_);
+        double seconds = called_ ? seconds_of({outcome.tree.size() - 1, inner, 0}) : nothing;
+        double const took = outcome.seconds.target + outcome.seconds.draft + outcome.seconds.library;
+        // A step of more than twice the time expected was probably disturbed.
+        if (options_.learns_times && took > 0) seconds = std::clamp(took, seconds / 2, 2 * seconds);
+        balance_.spent += seconds;
+        balance_.saved += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
+        if (options_.learns_times && (called_ || idle_ >= idle_steps)) times_.learn(outcome, 0, 1, rows_);
+        ++unseen_;
+        if (!called_) {
+            ++idle_;
+            return;
+        }
+        idle_ = 0;
+        fade();
+        if (chances_.size() < 2 || chances_.size() != static_cast<std::size_t>(shape_.size())) return;
+        real_.learn(shape_, outcome);
+        expected_.learn_expected(shape_, outcome, chances_);
+    }
+
+    /// The current times.
+    [[nodiscard]] step_times const& times() const noexcept { return times_; }
+
+private:
+    static constexpr std::int32_t idle_steps = 8;  ///< without drafts, until the next choice
+    static constexpr double first = 4;             ///< weight of the step itself in the price, in steps
+    static constexpr double most_lost = 0.5;       ///< in tokens, before nothing is drafted
+
+    static double at_least(double seconds) noexcept { return std::max(seconds, 1e-12); }
+    [[nodiscard]] double seconds_of_nothing() const { return times_.target(1) + times_.library[0].step; }
+    [[nodiscard]] double seconds_of(tree_offer const& one) const {
+        return times_.target(one.nodes + 1) + times_.draft(std::max(levels_, 1)) + times_.library[0].step +
+               one.inner * times_.library[0].inner;
+    }
+    [[nodiscard]] double allowed() const {
+        return balance_.saved + options_.slack * balance_.spent + options_.credit * seconds_of_nothing();
+    }
+    /// Between what the last nodes of the best offer add each, and what the next would.
+    [[nodiscard]] double least_of(std::span<tree_offer const> offers, std::size_t best) const {
+        auto const slope = [&](std::size_t k) {
+            double const more = offers[k].tokens - offers[k - 1].tokens;
+            return more / std::max(1, offers[k].nodes - offers[k - 1].nodes);
+        };
+        if (best == 0) return 1;
+        double const after = best + 1 < offers.size() ? slope(best + 1) : 0;
+        return std::clamp((slope(best) + after) / 2, 1.0 / options_.nodes, 1.0);
+    }
+    /// Lets what was counted decay by the steps since.
+    void fade() {
+        if (!(unseen_ > 0)) return;
+        // A step that is counted decays the histories itself.
+        if (unseen_ > 1) {
+            real_.pass(unseen_ - 1);
+            expected_.pass(unseen_ - 1);
+        }
+        double const kept = std::pow(1 - 1 / options_.memory, unseen_);
+        past_ = {kept * past_.tokens, kept * past_.seconds, kept * past_.gain};
+        unseen_ = 0;
+    }
+
+    struct balance {
+        double spent = 0;
+        double saved = 0;  ///< compared with drafting nothing; negative if that had been faster
+    };
+    /// Expected, of the steps that called the drafter; decaying.
+    struct sums {
+        double tokens = 0;
+        double seconds = 0;
+        double gain = 0;  ///< tokens beyond those of the same seconds without drafts
+    };
+
+    step_times times_;
+    budget_options options_;
+    acceptance_history real_;
+    acceptance_history expected_;
+    std::vector<node_id> budgets_;
+    balance balance_;
+    sums past_;
+    std::int32_t levels_ = 0;
+    std::int32_t idle_ = 0;  ///< steps since the last call of the drafter
+    double unseen_ = 0;      ///< steps by which the counts have yet to decay
+    bool called_ = false;
+    double least_ = 1;
+    topology shape_;
+    std::vector<double> chances_;
+    std::vector<std::int32_t> rows_;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,180 @@
+// Block drafters whose number of nodes is chosen at every step, from its rows and from what earlier steps accepted.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/control/budget_controller.hpp"
+#include "multidraft/control/controller.hpp"
+#include "multidraft/decode/block_drafter.hpp"
+#include "multidraft/decode/block_model.hpp"
+#include "multidraft/decode/block_outlook.hpp"
+#include "multidraft/decode/block_rows.hpp"
+#include "multidraft/decode/block_shapes.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/step_outcome.hpp"
+#include "multidraft/draft/child_shares.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/draft/shape_chances.hpp"
+#include "multidraft/draft/shape_of_rows.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// The best-first tree (`draft::shape_of_rows`) of the number of nodes that a controller chooses, all before the first
+/// draw. Below a temperature of the draft of 0.3 the chances are those of its likeliest tokens at temperature 1, as at
+/// 0: which token the target takes is less certain than such rows are.
+///
+/// `Chooser` is a `budget_controller`, or has its `budgets`, `correction`, `choose` and `expect`, none of which may look
+/// at the step's draws. It belongs to the caller.
+template <class Chooser = budget_controller>
+class budgeted_shape {
+public:
+    static constexpr shape_depends_on depends_on = shape_depends_on::nothing;
+
+    /// `children`: of a node at most, >= 1. Throws `invalid_input` for others.
+    budgeted_shape(Chooser& choices, index_t children) : choices_(&choices), children_(children) {
+        draft::shape_budget{.children = children}.validate();
+    }
+
+    /// As deep as the model's block is long.
+    [[nodiscard]] std::int32_t depth() const noexcept { return std::numeric_limits<std::int32_t>::max(); }
+
+    /// Chooses the tree of a step from the rows of its first `depth` levels; at 0 the root alone.
+    template <class Model, class Sampler>
+    void start(host_group const& g, Model& model, block_rows<Model>& rows, std::int32_t depth, token_id root,
+               sampling_params const& w, Sampler const& sampler) {
+        trees_.assign(1, topology());
+        chosen_ = 0;
+        if (depth == 0) return;
+        bool const certain = w.temperature < 0.3F;
+        sampling_params by = w;
+        if (certain) by.temperature = 0;
+        outlook_.read(g, model, rows, depth, root, w, by, children_, {});
+        corrected_.assign(outlook_.depths().begin(), outlook_.depths().end());
+        for (std::int32_t d = 0; d < depth; ++d) {
+            draft::child_rates& rates = corrected_[static_cast<std::size_t>(d)].rates;
+            rates = rates.scaled_to(choices_->correction(d) * rates.draw);
+        }
+        if (certain)
+            choose(draft::top_n{});
+        else
+            choose(sampler);
+    }
+    /// The tree of the step.
+    [[nodiscard]] topology const& shape() const noexcept { return trees_[chosen_]; }
+
+private:
+    template <class Sampler>
+    void choose(Sampler const& sampler) {
+        offers_.assign(1, tree_offer{});
+        for (node_id const nodes : choices_->budgets()) {
+            topology tree = draft::shape_of_rows(sampler, corrected_, {.nodes = nodes, .children = children_});
+            if (tree.size() <= trees_.back().size()) break;
+            tree_offer offer{tree.size() - 1, 0, draft::shape_chances<Sampler>(sampler, corrected_, tree, chances_)};
+            for (node_id v = 0; v < tree.size(); ++v) offer.inner += tree.child_count(v) > 0 ? 1 : 0;
+            offers_.push_back(offer);
+            trees_.push_back(std::move(tree));
+        }
+        chosen_ = choices_->choose(offers_);
+        static_cast<void>(draft::shape_chances<Sampler>(sampler, outlook_.depths(), shape(), chances_));
+        choices_->expect(shape(), chances_);
+    }
+
+    Chooser* choices_;
+    index_t children_;
+    block_outlook outlook_;
+    std::vector<draft::depth_outlook> corrected_;
+    std::vector<topology> trees_ = std::vector<topology>(1);
+    std::vector<tree_offer> offers_;
+    std::vector<double> chances_;
+    std::size_t chosen_ = 0;
+};
+
+/// `reach_shape` whose price of a child is that of the tree that `budgeted_shape` would choose: fixed before the first
+/// draw, so that the number of children depends on the node's own context. No level has more nodes with children than
+/// the largest budget.
+template <class Chooser = budget_controller>
+class budgeted_reach_shape : public reach_shape {
+public:
+    /// `children` of a node at most, >= 1, and as many `levels` at most. Throws `invalid_input` for others.
+    budgeted_reach_shape(Chooser& choices, index_t children, std::int32_t levels)
+        : reach_shape(1, children, levels), choices_(&choices), best_(choices, children) {}
+
+    /// Chooses the price of a step from its rows.
+    template <class Model, class Sampler>
+    void start(host_group const& g, Model& model, block_rows<Model>& rows, std::int32_t depth, token_id root,
+               sampling_params const& w, Sampler const& sampler) {
+        best_.start(g, model, rows, depth, root, w, sampler);
+        reach_shape::start();
+        parents_.assign(1, none);
+        chances_.assign(1, 1.0);
+    }
+    /// How many children a node gets whose row was made.
+    template <class Model, class Sampler>
+    [[nodiscard]] index_t children(host_group const& g, Model const& model, block_rows<Model> const& rows, index_t row,
+                                   node_id node, token_id token, sampling_params const& w, Sampler const& sampler) {
+        if (best_.shape().size() == 1) return 0;
+        this->use(choices_->least(), choices_->correction(rows[row].depth));
+        return reach_shape::children(g, model, rows, row, node, token, w, sampler);
+    }
+    /// The children that were drawn then.
+    void drawn(node_id node, node_range drawn) {
+        reach_shape::drawn(node, drawn);
+        for (index_t k = 0; k < drawn.count; ++k) {
+            parents_.push_back(node);
+            chances_.push_back(this->usual_chance(k));
+        }
+        choices_->expect(topology::from_parents(parents_), chances_);
+    }
+
+private:
+    Chooser* choices_;
+    budgeted_shape<Chooser> best_;
+    std::vector<node_id> parents_;
+    std::vector<double> chances_;
+};
+
+/// A `block_drafter` of one of these shapes, whose controller says before the call of the drafter whether the step has
+/// drafts, and learns from its outcome. Model and controller belong to the caller.
+template <block_model Model, sampler Sampler, class Shape = budgeted_shape<>, class Chooser = budget_controller>
+class budgeted_block_drafter : public block_drafter<Model, Sampler, Shape> {
+    using base = block_drafter<Model, Sampler, Shape>;
+    static_assert(!Sampler::law::traits.addressed_by_text,
+                  "multidraft: this sampler's noise belongs to places in the text, so that two steps draw from the "
+                  "same: a controller that has seen the one must not choose the shape of the other");
+
+public:
+    /// `choices` is that of the shape.
+    budgeted_block_drafter(Model& model, Chooser& choices, Shape shape, Sampler sampler = {})
+        : base(model, std::move(shape), sampler), choices_(&choices) {}
+
+    void reset() {
+        base::reset();
+        choices_->start();
+    }
+    template <draw_source Source>
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
+              Source& source, generation_metrics& m) {
+        bool const drafts = choices_->drafts({text, depth, 1});
+        base::grow(g, text, drafts ? depth : 0, w, source, m);
+    }
+    void learn(step_outcome const& outcome) { choices_->learn(outcome); }  ///< hands the outcome to the controller
+
+private:
+    Chooser* choices_;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,229 @@
+// Trees of a block drafter whose number of nodes is chosen at every step: choices for synthetic costs, what is learnt,
+// and that the text keeps the target's law.
+#include "multidraft/control/budget_controller.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "control/known_world.hpp"
+#include "decode/text_laws.hpp"
+#include "multidraft/control/budgeted_block_drafter.hpp"
+#include "multidraft/decode/autoregressive.hpp"
+#include "multidraft/decode/speculative.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/traversal.hpp"
+#include "support/table_block.hpp"
+#include "support/table_model.hpp"
+
+namespace multidraft {
+namespace {
+
+using testing::conditional_block;
+using testing::costs;
+using testing::distance;
+using testing::law_of_loop;
+using testing::random_conditional;
+using testing::table_block;
+using testing::table_model;
+using testing::true_law;
+
+constexpr std::int32_t vocabulary = 3;
+std::vector<token_id> const prompt{1, 2, 1};
+
+/// A new controller for each text: one with a past beyond it would have other trees in each branch of an enumeration.
+struct fresh : budget_controller {
+    fresh(step_times const& t, budget_options const& o) : budget_controller(t, o), times_of(t), options_of(o) {}
+    void start() { static_cast<budget_controller&>(*this) = budget_controller(times_of, options_of); }
+    [[nodiscard]] std::size_t choose(std::span<tree_offer const> offers) {
+        std::size_t const k = budget_controller::choose(offers);
+        ++chosen[offers[k].nodes];
+        return k;
+    }
+    step_times times_of;
+    budget_options options_of;
+    std::map<node_id, int> chosen;
+};
+
+/// Chooses by all that it may depend on: the rows' promises, and every tree, path and token of earlier steps.
+struct curious {
+    void start() { seen = 1; }
+    [[nodiscard]] bool drafts(step_situation const& s) {
+        mix(static_cast<std::int64_t>(s.text.size()));
+        return s.depth > 0 && (seen >> 30U) % 5 != 0;
+    }
+    [[nodiscard]] std::span<node_id const> budgets() const { return all; }
+    [[nodiscard]] double correction(std::int32_t level) const { return (seen >> 20U) % 2 == 0 ? 1.0 : 0.5 + level; }
+    [[nodiscard]] std::size_t choose(std::span<tree_offer const> offers) {
+        for (tree_offer const& one : offers) mix(static_cast<std::int64_t>(1e6 * one.tokens));
+        std::size_t const k = (seen >> 33U) % offers.size();
+        ++chosen[offers[k].nodes];
+        return k;
+    }
+    [[nodiscard]] double least() const { return (seen >> 40U) % 2 == 0 ? 0.05 : 0.3; }
+    void expect(topology const&, std::span<double const>) {}
+    void learn(step_outcome const& outcome) {
+        for (auto const x : outcome.tree.tokens) mix(x);
+        for (auto const x : outcome.path) mix(x);
+    }
+
+    std::map<node_id, int> chosen;
+
+private:
+    void mix(std::int64_t x) {
+        seen = (seen ^ static_cast<std::uint64_t>(x + 2)) * UINT64_C(0x9e3779b97f4a7c15);
+        seen ^= seen >> 29U;
+    }
+    std::vector<node_id> all{1, 2, 4};
+    std::uint64_t seen = 1;
+};
+
+template <class Sampler, class Verifier, class Shape, class Model, class Chooser>
+void expect_exact(Model& model, Chooser& choices, Shape shape, std::vector<sampling_params> const& samplings) {
+    auto const p = random_conditional(vocabulary, 11);
+    table_model<double> target(vocabulary, p);
+    for (sampling_params const& w : samplings) {
+        generation_options options;
+        options.max_tokens = 3;
+        options.sampling = w;
+        using drafter = budgeted_block_drafter<Model, Sampler, Shape, Chooser>;
+        auto loop = make_speculative<Verifier>(target, drafter(model, choices, shape));
+        auto const found = law_of_loop(loop, prompt, options, [](generation const&) {});
+        EXPECT_NEAR(found.total, 1.0, 1e-12);
+        EXPECT_LT(distance(found.law, true_law(p, vocabulary, prompt, 3, w)), 1e-12);
+    }
+}
+
+// (nested_ranked_block asks for uniforms, which are not enumerated: tests/proof/nested_ranked_block_test.cpp.)
+TEST(budgeted_block_drafter, is_exact_with_budgets_by_rows_and_by_all_of_earlier_steps) {
+    curious choices;
+    conditional_block block(vocabulary, 12, 2);
+    using best = budgeted_shape<curious>;
+    using reach = budgeted_reach_shape<curious>;
+    std::vector<sampling_params> const samplings{{}, {.temperature = 0.1F}, {.temperature = 0.0F}};
+    expect_exact<draft::stratified, verify::ranked_block<law::stratified>>(block, choices, best(choices, 2), samplings);
+    expect_exact<draft::sequential, verify::traversal<law::sequential>>(block, choices, best(choices, 2), samplings);
+    expect_exact<draft::stratified, verify::ranked_block<law::stratified>>(block, choices, reach(choices, 2, 2),
+                                                                           samplings);
+    EXPECT_GE(choices.chosen.size(), 3U) << "the choices differ";
+}
+
+TEST(budgeted_block_drafter, is_exact_with_the_librarys_controller) {
+    std::map<node_id, int> chosen;
+    for (step_times const& times : costs()) {
+        fresh choices(times, {.nodes = 3, .memory = 2, .credit = 1e9, .learns_times = false});
+        table_block block(vocabulary, 12, 2);
+        conditional_block conditional(vocabulary, 12, 2);
+        expect_exact<draft::sequential, verify::recursive_rejection<law::sequential>>(
+            block, choices, budgeted_shape<fresh>(choices, 2), {{}, {.temperature = 0.1F}});
+        expect_exact<draft::stratified, verify::ranked_block<law::stratified>>(
+            conditional, choices, budgeted_reach_shape<fresh>(choices, 2, 2), {{}});
+        chosen.insert(choices.chosen.begin(), choices.chosen.end());
+    }
+    EXPECT_GE(chosen.size(), 2U);
+}
+
+/// A budget_controller in a world where the rows promise `said` of each level and `real` comes about: its mean number
+/// of nodes over the last steps, and the loss against drafting nothing.
+struct seen_in_world {
+    double nodes = 0;
+    double tokens = 0;
+    double seconds = 0;
+    double correction = 0;
+};
+seen_in_world run(step_times const& times, double said, double real, int steps) {
+    testing::world in{times, [=](std::int32_t, std::int32_t) { return real; }};
+    budget_controller choices(times, {.nodes = 8, .learns_times = false});
+    choices.start();
+    std::vector<token_id> const tokens(16, 0);
+    seen_in_world result;
+    for (int k = 0; k < steps; ++k) {
+        topology shape;
+        bool const called = choices.drafts({{}, 8, 1});
+        if (called) {
+            std::vector<tree_offer> offers{{}};
+            for (node_id const n : choices.budgets()) {
+                double reach = 1;
+                double sum = 0;
+                for (node_id d = 0; d < n; ++d) sum += reach *= std::min(1.0, said * choices.correction(d));
+                offers.push_back({n, n, sum});
+            }
+            shape = chain(offers[choices.choose(offers)].nodes);
+            std::vector<double> const chances(static_cast<std::size_t>(shape.size()), said);
+            choices.expect(shape, chances);
+        }
+        auto const path = in.step(shape);
+        result.seconds += times.target(shape.size()) + times.library[0].step + (called ? times.draft(8) : 0) +
+                          (shape.size() - 1) * times.library[0].inner;
+        result.tokens += static_cast<double>(path.size() + 1);
+        if (2 * k >= steps) result.nodes += 2.0 * (shape.size() - 1) / steps;
+        choices.learn({{shape.parents(), span<token_id const>(tokens).first(testing::at(shape.size()))}, path, {}});
+    }
+    result.correction = choices.correction(0);
+    return result;
+}
+
+TEST(budget_controller, takes_more_nodes_where_rows_promise_more_or_cost_less) {
+    EXPECT_GT(run(costs()[0], 0.8, 0.8, 200).nodes, 6);
+    EXPECT_GT(run(costs()[0], 0.8, 0.8, 200).nodes, run(costs()[1], 0.5, 0.5, 200).nodes);
+    EXPECT_GT(run(costs()[1], 0.8, 0.8, 200).nodes, run(costs()[1], 0.3, 0.3, 200).nodes);
+    EXPECT_LT(run(costs()[2], 0.5, 0.5, 400).nodes, 0.2) << "rows that cost a call each";
+}
+
+TEST(budget_controller, corrects_what_the_rows_promise_by_what_came_about) {
+    EXPECT_NEAR(run(costs()[0], 0.8, 0.8, 1000).correction, 1, 0.1);
+    EXPECT_LT(run(costs()[0], 0.8, 0.4, 1000).correction, 0.75);
+    EXPECT_GT(run(costs()[0], 0.4, 0.8, 1000).correction, 1.4);
+}
+
+TEST(budget_controller, loses_no_more_than_it_may_against_drafting_nothing) {
+    for (step_times const& times : costs())
+        for (double const real : {0.0, 0.1, 0.5}) {
+            auto const found = run(times, 0.9, real, 300);
+            double const nothing = times.target(1) + times.library[0].step;
+            EXPECT_LE(found.seconds, (found.tokens + 1) * nothing / (1 - 0.0125) + 1e-9) << real;
+        }
+}
+
+TEST(budgeted_block_drafter, writes_the_greedy_text_at_temperature_0_in_fewer_calls) {
+    table_model<double> target(vocabulary, random_conditional(vocabulary, 11));
+    conditional_block block(vocabulary, 12, 4);
+    generation_options options;
+    options.max_tokens = 60;
+    options.sampling.temperature = 0;
+    options.draft_sampling = options.sampling;
+    options.draft_sampling->temperature = 0.1F;
+    auto const greedy = autoregressive(target, prompt, options).tokens;
+    budget_controller choices(costs()[0], {.nodes = 16, .learns_times = false});
+    using drafter = budgeted_block_drafter<conditional_block, draft::stratified>;
+    auto loop = make_speculative<verify::nested_ranked_block<law::stratified>>(
+        target, drafter(block, choices, budgeted_shape(choices, 3)));
+    auto const found = loop(prompt, options);
+    EXPECT_EQ(found.tokens, greedy);
+    EXPECT_LT(found.metrics.target_calls, 45);
+    EXPECT_EQ(loop(prompt, options).tokens, greedy);
+}
+
+TEST(budget_controller, names_bad_input) {
+    EXPECT_THROW(budget_controller(costs()[0], {.nodes = 0}), invalid_input);
+    EXPECT_THROW(budget_controller(costs()[0], {.memory = 0}), invalid_input);
+    EXPECT_THROW(budget_controller(costs()[0], {.slack = -1}), invalid_input);
+    budget_controller choices(costs()[0]);
+    EXPECT_THROW(static_cast<void>(choices.choose({})), invalid_input);
+    EXPECT_THROW(budgeted_shape<>(choices, 0), invalid_input);
+    acceptance_history history;
+    EXPECT_THROW(history.learn_expected(chain(2), {}, std::vector<double>(2)), invalid_input);
+}
+
+}  // namespace
+}  // namespace multidraft
