@@ -103,8 +103,9 @@ public:
         auto const rate = [&](std::size_t k) { return (1 + offers[k].tokens) / at_least(seconds_of(offers[k])); };
         for (std::size_t k = 1; k < offers.size(); ++k)
             if (rate(k) > rate(quickest)) quickest = k;
-        double const price = std::max(1 / at_least(nothing), (past_.tokens + first * (1 + offers[quickest].tokens)) /
-                                                                 at_least(past_.seconds + first * seconds_of(offers[quickest])));
+        double const price =
+            std::max(1 / at_least(nothing), (past_.tokens + first * (1 + offers[quickest].tokens)) /
+                                                at_least(past_.seconds + first * seconds_of(offers[quickest])));
         auto const worth = [&](std::size_t k) { return offers[k].tokens - price * seconds_of(offers[k]); };
         double const most = nothing + allowed();
         std::size_t best = 0;

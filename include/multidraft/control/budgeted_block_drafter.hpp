@@ -37,8 +37,8 @@ namespace MULTIDRAFT_NAMESPACE {
 /// draw. Below a temperature of the draft of 0.3 the chances are those of its likeliest tokens at temperature 1, as at
 /// 0: which token the target takes is less certain than such rows are.
 ///
-/// `Chooser` is a `budget_controller`, or has its `budgets`, `correction`, `choose` and `expect`, none of which may look
-/// at the step's draws. It belongs to the caller.
+/// `Chooser` is a `budget_controller`, or has its `budgets`, `correction`, `choose` and `expect`, none of which may
+/// look at the step's draws. It belongs to the caller.
 template <class Chooser = budget_controller>
 class budgeted_shape {
 public:

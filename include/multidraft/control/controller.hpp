@@ -96,7 +96,8 @@ struct step_times {
 
     /// Moves the times by a twentieth towards those of a step that this verifier verified, before which the draft had
     /// not read `unread` tokens. `rows` is scratch memory.
-    void learn(step_outcome const& outcome, std::size_t verifier, std::int32_t unread, std::vector<std::int32_t>& rows) {
+    void learn(step_outcome const& outcome, std::size_t verifier, std::int32_t unread,
+               std::vector<std::int32_t>& rows) {
         constexpr double weight = 0.05;
         target.learn(outcome.tree.size(), outcome.seconds.target, weight);
         std::int32_t const inner = draft_calls(outcome.tree, unread, rows);
@@ -236,7 +237,8 @@ public:
         balance_.spent += seconds;
         balance_.saved += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
         // The first steps without a tree find the caches full of the draft.
-        if (options_.learns_times && (drafted || count_.idle >= idle_steps)) times_.learn(outcome, v, choice_.unread, scratch_.rows);
+        if (options_.learns_times && (drafted || count_.idle >= idle_steps))
+            times_.learn(outcome, v, choice_.unread, scratch_.rows);
         if (!drafted) {
             ++count_.idle;
             ++count_.unseen;
