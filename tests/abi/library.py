@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Checks that programs compiled against an earlier multidraft.h still work with libmultidraft: the interface against library.txt.
 
-library.py --header FILE --library SHARED [--cc CC] [--cxx CXX]              what was removed or changed is an error, by its name
-library.py --header FILE --library SHARED [--cc CC] [--cxx CXX] --write      writes library.txt, where a change is allowed
-library.py --header FILE --self-test [--cc CC] [--cxx CXX]                   plants a change of every kind
+library.py [--header FILE] [--library SHARED] [--cc CC] [--cxx CXX]              what was removed or changed is an error, by its name
+library.py [--header FILE] [--library SHARED] [--cc CC] [--cxx CXX] --write      writes library.txt, where a change is allowed
+library.py [--header FILE] [--cc CC] [--cxx CXX] --self-test                     plants a change of every kind
 
+The library is that of tools/test --all unless another one is named.
 library.txt has the SONAME, the version of the symbols, each function with its type, constants, and structs with the offset,
 size and type of each field. What is new is no error: functions, constants, fields at the end of structs with a `size`. The
 library exports what the header declares, with a version, and nothing else; C11 and C++17 agree on the layout. Exit status 77
@@ -19,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 SKIPPED = 77
+ROOT = Path(__file__).resolve().parent.parent.parent
 RECORD = Path(__file__).resolve().parent / "library.txt"
 HEAD = """# The binary interface of libmultidraft, for machines with pointers of 8 bytes. tests/abi/library.py writes and checks it. A line that
 # changes or goes breaks programs that are compiled: docs/stability.md says when that is allowed.
@@ -240,8 +242,8 @@ def self_test(header, compilers, work):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--header", required=True, type=Path)
-    parser.add_argument("--library", type=Path)
+    parser.add_argument("--header", type=Path, default=ROOT / "bindings/c/include/multidraft.h")
+    parser.add_argument("--library", type=Path, default=ROOT / "build/test/bindings/c/libmultidraft.so")
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--cxx", default="c++")
     parser.add_argument("--write", action="store_true")
