@@ -80,32 +80,45 @@ struct block_weights : multiply_add {
     static constexpr std::ptrdiff_t group_input_bytes = layout::group_input_bytes;
     static constexpr std::ptrdiff_t group_bytes = layout::group_bytes;
     static constexpr std::ptrdiff_t scale_bytes = layout::scale_bytes;
+    static constexpr std::size_t panels(std::size_t rows) { return rows == 1 ? 2 : 1; }
 
+    /// Of the outputs 0 to 7 and 8 to 15, without structures in it, which g++ would copy through other registers.
     struct scales {
-        operand d, m;
+        __m256 d_a, d_b, m_a, m_b;
+        __m256 shifted_a, shifted_b;  ///< d for an integer that is left where the second one of a word lies
     };
     static MULTIDRAFT_EXAMPLE_INLINE __m256 halves_at(std::byte const* from) {
         return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<__m128i const*>(static_cast<void const*>(from))));
     }
-    static MULTIDRAFT_EXAMPLE_INLINE scales scales_at(std::byte const* from) {
-        operand const d{halves_at(from), halves_at(from + 16)};
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 times(__m256 d, float x) { return _mm256_mul_ps(d, _mm256_set1_ps(x)); }
+    static MULTIDRAFT_EXAMPLE_INLINE void read_scales(std::byte const* from, scales& to) {
+        to.d_a = halves_at(from);
+        to.d_b = halves_at(from + 16);
+        to.shifted_a = times(to.d_a, 1.0F / (layout::largest + 1));
+        to.shifted_b = times(to.d_b, 1.0F / (layout::largest + 1));
         if constexpr (layout::has_least) {
-            return {d, {halves_at(from + 32), halves_at(from + 48)}};
+            to.m_a = halves_at(from + 32);
+            to.m_b = halves_at(from + 48);
         } else {
-            __m256 const least = _mm256_set1_ps(layout::least);
-            return {d, {_mm256_mul_ps(d.a, least), _mm256_mul_ps(d.b, least)}};
+            to.m_a = times(to.d_a, layout::least);
+            to.m_b = times(to.d_b, layout::least);
         }
     }
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE __m256 half(std::byte const* from, __m256 d, __m256 m) {
-        __m256i q = bytes_at(from);
-        if constexpr (part > 0) q = _mm256_srli_epi32(q, static_cast<int>(part) * layout::bits);
-        if constexpr (part + 1 < parts) q = _mm256_and_si256(q, _mm256_set1_epi32(layout::largest));
-        return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), d, m);
+        // The second integer of each two stays where it is.
+        constexpr std::int32_t shift = layout::shift(part / 2 * 2);
+        constexpr std::int32_t mask = part % 2 == 0 ? layout::largest : layout::largest << layout::bits;
+        __m256i q = bytes_at(from + layout::word(part));
+        if constexpr (shift > 0) q = _mm256_srli_epi32(q, shift);
+        return _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_and_si256(q, _mm256_set1_epi32(mask))), d, m);
     }
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from, scales const& of) {
-        return {half<part>(from, of.d.a, of.m.a), half<part>(from + 32, of.d.b, of.m.b)};
+        if constexpr (part % 2 == 0)
+            return {half<part>(from, of.d_a, of.m_a), half<part>(from + 32, of.d_b, of.m_b)};
+        else
+            return {half<part>(from, of.shifted_a, of.m_a), half<part>(from + 32, of.shifted_b, of.m_b)};
     }
 };
 

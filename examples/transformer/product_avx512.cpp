@@ -60,24 +60,25 @@ struct block_weights : multiply_add {
     static MULTIDRAFT_EXAMPLE_INLINE __m512 halves_at(std::byte const* from) {
         return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<__m256i const*>(static_cast<void const*>(from))));
     }
-    static MULTIDRAFT_EXAMPLE_INLINE scales scales_at(std::byte const* from) {
-        __m512 const d = halves_at(from);
+    static MULTIDRAFT_EXAMPLE_INLINE void read_scales(std::byte const* from, scales& to) {
+        to.d = halves_at(from);
         if constexpr (layout::has_least)
-            return {d, halves_at(from + 32)};
+            to.m = halves_at(from + 32);
         else
-            return {d, _mm512_mul_ps(d, _mm512_set1_ps(layout::least))};
+            to.m = _mm512_mul_ps(to.d, _mm512_set1_ps(layout::least));
     }
     /// The integers of a part, as floats.
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE __m512 integers_at(std::byte const* from) {
-        __m512i q = _mm512_loadu_si512(from);
-        if constexpr (part > 0) q = _mm512_srli_epi32(q, static_cast<unsigned>(part) * layout::bits);
+        constexpr std::int32_t shift = layout::shift(part);
+        __m512i q = _mm512_loadu_si512(from + layout::word(part));
+        if constexpr (shift > 0) q = _mm512_srli_epi32(q, static_cast<unsigned>(shift));
         if constexpr (layout::bits == 4) {
             // Looked up by the lowest four bits of each lane.
             __m512 const table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
             return _mm512_permutexvar_ps(q, table);
         } else {
-            if constexpr (part + 1 < parts) q = _mm512_and_si512(q, _mm512_set1_epi32(layout::largest));
+            if constexpr (shift + layout::bits < 32) q = _mm512_and_si512(q, _mm512_set1_epi32(layout::largest));
             return _mm512_cvtepi32_ps(q);
         }
     }

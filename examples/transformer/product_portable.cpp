@@ -105,7 +105,8 @@ struct block_weights : multiply_add {
     static constexpr std::ptrdiff_t scale_bytes = layout::scale_bytes;
 
     struct scales {
-        operand d, m;
+        four d[4];
+        four m[4];
     };
     static MULTIDRAFT_EXAMPLE_INLINE float half_at(std::byte const* from) {
         std::uint16_t bits;
@@ -119,33 +120,31 @@ struct block_weights : multiply_add {
         if (magnitude < 0x400U) value = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F;
         return (bits & 0x8000U) != 0 ? -value : value;
     }
-    static MULTIDRAFT_EXAMPLE_INLINE operand halves_at(std::byte const* from) {
-        operand all;
+    static MULTIDRAFT_EXAMPLE_INLINE void read_halves(std::byte const* from, four (&to)[4]) {
         MULTIDRAFT_EXAMPLE_UNROLL
-        for (std::int32_t i = 0; i < panel; ++i) all.of[i / 4][i % 4] = half_at(from + 2 * i);
-        return all;
+        for (std::int32_t i = 0; i < panel; ++i) to[i / 4][i % 4] = half_at(from + 2 * i);
     }
-    static MULTIDRAFT_EXAMPLE_INLINE scales scales_at(std::byte const* from) {
-        scales all{halves_at(from), {}};
+    static MULTIDRAFT_EXAMPLE_INLINE void read_scales(std::byte const* from, scales& to) {
+        read_halves(from, to.d);
         if constexpr (layout::has_least) {
-            all.m = halves_at(from + 32);
+            read_halves(from + 32, to.m);
         } else {
             MULTIDRAFT_EXAMPLE_UNROLL
-            for (std::int32_t i = 0; i < 4; ++i) all.m.of[i] = all.d.of[i] * layout::least;
+            for (std::int32_t i = 0; i < 4; ++i) to.m[i] = to.d[i] * layout::least;
         }
-        return all;
     }
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from, scales const& of) {
         four_bits q[4];
-        __builtin_memcpy(q, from, sizeof q);
+        constexpr std::int32_t shift = layout::shift(part);
+        __builtin_memcpy(q, from + layout::word(part), sizeof q);
         operand w;
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::int32_t i = 0; i < 4; ++i) {
-            if constexpr (part > 0) q[i] >>= static_cast<std::uint32_t>(part) * layout::bits;
-            if constexpr (part + 1 < parts) q[i] &= static_cast<std::uint32_t>(layout::largest);
+            if constexpr (shift > 0) q[i] >>= static_cast<std::uint32_t>(shift);
+            if constexpr (shift + layout::bits < 32) q[i] &= static_cast<std::uint32_t>(layout::largest);
             // Fused or not: the product is exact.
-            w.of[i] = __builtin_convertvector(reinterpret_cast<four_integers>(q[i]), four) * of.d.of[i] + of.m.of[i];
+            w.of[i] = __builtin_convertvector(reinterpret_cast<four_integers>(q[i]), four) * of.d[i] + of.m[i];
         }
         return w;
     }

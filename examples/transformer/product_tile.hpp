@@ -10,8 +10,8 @@
 // - `operand`: the weights of a panel for one input (or pair of inputs) of a row; `input`: that input in all lanes.
 // - A group of inputs has `parts` operands: `operand_at<part>(weights)` and `input_at<part>(inputs)` read them from
 //   the `group_bytes` of weights and the `group_input_bytes` of inputs. `add(sum, operand, input)`.
-// - Weights in blocks, each of two steps: `scales_at(weights)` makes its `scales` from the `scale_bytes` before the
-//   groups of a block, and `operand_at<part>(weights, scales)` takes them.
+// - Weights in blocks, each of two steps: `read_scales(weights, scales)` makes its `scales` of the `scale_bytes` before
+//   the groups of a block, and `operand_at<part>(weights, scales)` takes them.
 // - `together`: the most rows R; `panels(R)`: the N for so many rows: enough independent sums to hide the latency of
 //   the additions, few enough for the registers.
 #pragma once
@@ -72,14 +72,19 @@ private:
 /// Bytes of a row of inputs in a step.
 constexpr std::ptrdiff_t input_step = 64;
 
-/// What `store_blocks` stores, whatever the vectors that read it: a group is a word of 32 bits for each output, an
-/// operand an integer of each word.
+/// What `store_blocks` stores, whatever the vectors that read it: a group is 8 integers for each output, in one word of
+/// 32 bits or two.
 template <weight_type type>
 struct block_layout {
     static constexpr std::int32_t bits = panel_weight_bytes(type) / 2;
-    static constexpr std::size_t parts = 32 / bits;
+    static constexpr std::size_t parts = 8;
     static constexpr std::ptrdiff_t group_input_bytes = 4 * parts;
-    static constexpr std::ptrdiff_t group_bytes = 64;
+    static constexpr std::ptrdiff_t group_bytes = bits * panel;
+    /// Where the word of a part lies in the group, and the lowest bit of the part in it.
+    static constexpr std::ptrdiff_t word(std::size_t part) {
+        return static_cast<std::ptrdiff_t>(part) * bits / 32 * 64;
+    }
+    static constexpr std::int32_t shift(std::size_t part) { return static_cast<std::int32_t>(part) * bits % 32; }
     static constexpr std::ptrdiff_t scale_bytes = panel_scale_bytes(type);
     static constexpr std::int32_t largest = (1 << bits) - 1;
     /// A weight is d q + m. Where m is not stored, it is this multiple of d, and d q + m exact.
@@ -170,7 +175,7 @@ MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff
                 if constexpr (streams) fetch_panels<N>(weights + ahead, panel_bytes, A::scale_bytes);
                 MULTIDRAFT_EXAMPLE_UNROLL
                 for (std::size_t n = 0; n < N; ++n)
-                    scales[n] = A::scales_at(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes);
+                    A::read_scales(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes, scales[n]);
                 weights += A::scale_bytes;
             }
         }
