@@ -123,7 +123,10 @@ kernel const& kernel_for(weight_type weights, bool rounded) {
             return f32;
         case weight_type::bf16:
             return rounded ? rounded_bf16 : bf16;
-        default:
+        case weight_type::int8:
+        case weight_type::q8_0:
+        case weight_type::q4_0:
+        case weight_type::q4_1:
             break;
     }
     return int8;

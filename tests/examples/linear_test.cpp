@@ -72,7 +72,7 @@ product_and_error product_of(std::span<float const> weights, std::span<float con
     double squares = 0;
     for (std::size_t k = 0; k < weights.size(); ++k) {
         bool const exact = numbers == precision::f32 || numbers == precision::stored;
-        double const x = exact ? inputs[k] : to_float(to_bfloat16(inputs[k]));
+        double const x = static_cast<double>(exact ? inputs[k] : to_float(to_bfloat16(inputs[k])));
         double w = weights[k];
         if (numbers == precision::int8) {
             double const multiple = w / scale;
