@@ -316,9 +316,12 @@ int run(int argc, char** argv) {
     app.add_option(
            "--precision", numbers,
            "of the matrix products. bf16: weights and inputs are rounded to it; f32: weights as in the file, inputs "
-           "in float; int8: weights of 8 bits with a scale a row, which halves what a step reads and is another "
-           "model, of slightly other probabilities; auto: bf16 where the CPU has instructions for it, else f32")
-        ->check(CLI::IsMember({"auto", "bf16", "f32", "int8"}))
+           "in float; stored: the same bits, but weights in the blocks of a GGUF file stay so, in a fraction of the "
+           "bytes; "
+           "int8: weights of 8 bits with a scale a row, which halves what a step reads and is another "
+           "model, of slightly other probabilities; auto: bf16 where the CPU has instructions for it, else stored for "
+           "a GGUF file in blocks, else f32")
+        ->check(CLI::IsMember({"auto", "bf16", "f32", "stored", "int8"}))
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
 
@@ -404,10 +407,11 @@ int run(int argc, char** argv) {
                                   : how.most_children > 0 ? " takes two children a node at most, such as 2x2x1"
                                                           : " takes chains that part at the root only, such as 3x1x1"));
 
-    model_options.numbers = numbers == "bf16"   ? precision::bf16
-                            : numbers == "f32"  ? precision::f32
-                            : numbers == "int8" ? precision::int8
-                                                : precision::automatic;
+    model_options.numbers = numbers == "bf16"     ? precision::bf16
+                            : numbers == "f32"    ? precision::f32
+                            : numbers == "stored" ? precision::stored
+                            : numbers == "int8"   ? precision::int8
+                                                  : precision::automatic;
     if (device == "cuda") {
 #ifdef MULTIDRAFT_EXAMPLES_CUDA
         model_options.accelerator = on_cuda();

@@ -75,6 +75,9 @@ TESTED = {
     "--hidden H --intermediate I --heads N --kv-heads K --layers L":
         "{python} models/train/pad.py models/draft {work}/draft2 --hidden 128 --intermediate 300 --heads 6 --kv-heads 2 --layers 3",
     "generate --precision int8": "{generate} --precision int8 --tokens 8",
+    "--precision int8": "{generate} --precision int8 --tokens 8",
+    "generate --precision stored": "{generate} --precision stored --tokens 8",
+    "--precision stored": "{generate} --precision stored --tokens 8",
     "--target p.npy --draft q.npy --drafts 3": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3",
     "--json": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --json",
     "--csv FILE": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --csv {work}/rates.csv",
