@@ -1,10 +1,14 @@
-"""Conan 2 recipe: `conan create . --build=missing` from a checkout, with no remote; then require multidraft/0.1.0."""
+"""Conan 2 recipe: `conan create . --build=missing` from a checkout, with no remote; then require multidraft/0.1.0.
+
+Beside a conandata.yml (tools/release writes one) it packages the archive that this names by address and hash.
+"""
 import re
 from pathlib import Path
 
 from conan import ConanFile
 from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
+from conan.tools.files import copy, get
 
 
 class Multidraft(ConanFile):
@@ -20,18 +24,30 @@ class Multidraft(ConanFile):
     options = {"cuda": [True, False], "kokkos": [True, False], "mpi": [True, False], "library": [True, False],
                "methods": ["ANY"]}
     default_options = {"cuda": False, "kokkos": False, "mpi": False, "library": False, "methods": "all"}
-    exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "bindings/c/*"
     no_copy_source = True
 
     def set_version(self):
+        if self.conan_data:
+            self.version, = self.conan_data["sources"]
+            return
         header = Path(self.recipe_folder, "include/multidraft/version.hpp").read_text(encoding="utf-8")
         self.version = ".".join(re.findall(r"MULTIDRAFT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header))
 
     def export(self):
+        if self.conan_data:
+            return
         # set_version runs again from the cache's copy of the recipe.
         target = Path(self.export_folder, "include/multidraft/version.hpp")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(Path(self.recipe_folder, "include/multidraft/version.hpp").read_text(encoding="utf-8"))
+
+    def export_sources(self):
+        for part in () if self.conan_data else ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "bindings/c/*"):
+            copy(self, part, self.recipe_folder, self.export_sources_folder)
+
+    def source(self):
+        if self.conan_data:
+            get(self, **self.conan_data["sources"][self.version], strip_root=True)
 
     def configure(self):
         if self.options.library:

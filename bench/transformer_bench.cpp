@@ -1,4 +1,5 @@
-// The example transformer: one forward call after a context of 128 tokens, by the number of rows.
+// The example transformer: one forward call after a context of 128 tokens, by the number of rows; and the products of
+// the matrices of a model of the sizes of SmolLM2-135M, with weights of every type.
 //
 // Besides the shipped models, those in the directories that MULTIDRAFT_BENCH_MODELS names, with colons between them:
 // for example what models/train/pad.py makes. Counters: `weights` is the rate at which the call reads its weights,
@@ -12,7 +13,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <sstream>
@@ -23,14 +24,24 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "support/memory_rate.hpp"
+#include "transformer/aligned_array.hpp"
+#include "transformer/linear.hpp"
+#include "transformer/team.hpp"
+#include "transformer/tensor_view.hpp"
 #include "transformer/transformer.hpp"
 
 namespace {
 
 using multidraft::token_batch;
 using multidraft::token_id;
+using multidraft::examples::aligned_array;
+using multidraft::examples::linear;
+using multidraft::examples::linear_maker;
 using multidraft::examples::multiplier;
 using multidraft::examples::precision;
+using multidraft::examples::team;
+using multidraft::examples::tensor_type;
+using multidraft::examples::tensor_view;
 using multidraft::examples::transformer;
 using multidraft::examples::transformer_options;
 using multidraft::examples::transformer_weights;
@@ -57,7 +68,10 @@ std::vector<std::filesystem::path> const& models() {
 std::string name_of(std::int64_t model) { return models()[static_cast<std::size_t>(model)].filename().string(); }
 
 char const* name_of(precision numbers) {
-    return numbers == precision::bf16 ? " bf16" : numbers == precision::f32 ? " f32" : " int8";
+    return numbers == precision::bf16     ? " bf16"
+           : numbers == precision::f32    ? " f32"
+           : numbers == precision::stored ? " stored"
+                                          : " int8";
 }
 
 /// One model at a time stays loaded: large ones would not all fit.
@@ -135,6 +149,97 @@ void loading(benchmark::State& state) {
     state.SetLabel(name_of(state.range(0)));
 }
 
+// --- Products alone --------------------------------------------------------------------------------------------------
+
+struct matrix_size {
+    char const* name;
+    std::int32_t inputs, outputs, copies;  ///< copies: in a step
+};
+constexpr matrix_size step_matrices[] = {{"qkv", 576, 960, 30},
+                                         {"out", 576, 576, 30},
+                                         {"gate_up", 576, 3072, 30},
+                                         {"down", 1536, 576, 30},
+                                         {"head", 576, 49152, 1}};
+constexpr std::int64_t whole_step = std::size(step_matrices);
+
+/// Some numbers of a type: any integers, and scales of about 2^-7.
+std::vector<std::byte> some_weights(tensor_type type, std::size_t count) {
+    std::size_t const blocks = count / multidraft::examples::block_numbers(type);
+    std::size_t const bytes = multidraft::examples::block_bytes(type);
+    std::vector<std::byte> all(blocks * bytes);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::byte>(i * 2654435761U >> 13U);
+    bool const in_blocks = bytes > 2;
+    auto const high = static_cast<std::byte>(in_blocks ? 0x20 : 0x3c);  // of a half, of a bfloat16
+    for (std::size_t b = 0; b < blocks; ++b) {
+        all[b * bytes + 1] = high;
+        if (type == tensor_type::q4_1) all[b * bytes + 3] = static_cast<std::byte>(0xac);
+    }
+    return all;
+}
+
+/// The matrices that are multiplied one after another: of a whole step, or copies of one that no cache holds together.
+std::vector<std::unique_ptr<linear>> const& load(std::int64_t which, tensor_type type, precision numbers,
+                                                 multiplier by) {
+    static std::tuple<std::int64_t, tensor_type, precision, multiplier> what;
+    static std::vector<std::unique_ptr<linear>> loaded;
+    std::tuple const wanted{which, type, numbers, by};
+    if (!loaded.empty() && what == wanted) return loaded;
+    loaded.clear();
+    what = wanted;
+    team threads(1);
+    linear_maker maker(numbers, by, std::size_t{1} << 28U, 64);
+    for (std::int64_t m = 0; m < whole_step; ++m) {
+        if (which != whole_step && which != m) continue;
+        auto const [name, inputs, outputs, copies] = step_matrices[m];
+        auto const bytes = some_weights(type, static_cast<std::size_t>(inputs) * static_cast<std::size_t>(outputs));
+        tensor_view const tensor{type, {outputs, inputs}, bytes};
+        std::size_t all = 0;
+        for (std::int32_t i = 0; which == whole_step ? i < copies : all < (std::size_t{64} << 20U); ++i) {
+            loaded.push_back(maker.make({{&tensor, outputs}}, inputs, threads));
+            all += loaded.back()->bytes();
+        }
+    }
+    return loaded;
+}
+
+/// A product, or all of a step, in one thread.
+void product(benchmark::State& state, tensor_type type, precision numbers, multiplier by) {
+    std::int64_t const which = state.range(0);
+    auto const& matrices = load(which, type, numbers, by);
+    auto const rows = static_cast<std::int32_t>(state.range(1));
+    auto const most = [&](auto const& size_of) {
+        std::size_t all = 0;
+        for (auto const& one : matrices) all = std::max(all, static_cast<std::size_t>(size_of(*one)));
+        return all;
+    };
+    std::vector<float> const inputs(most([](linear const& l) { return l.inputs(); }) * static_cast<std::size_t>(rows),
+                                    0.5F);
+    std::vector<float> output(most([](linear const& l) { return l.outputs(); }) * static_cast<std::size_t>(rows));
+    aligned_array<std::byte> const workspace(most([&](linear const& l) { return l.workspace_bytes(rows); }));
+    team threads(1);
+    std::size_t next = 0;
+    auto const multiply = [&](linear const& by_it) {
+        by_it.multiply(threads, 1, inputs.data(), rows, output.data(), workspace.data());
+        benchmark::DoNotOptimize(output.data());
+    };
+    for (auto _ : state) {
+        if (which == whole_step) {
+            for (auto const& one : matrices) multiply(*one);
+        } else {
+            multiply(*matrices[next]);
+            next = (next + 1) % matrices.size();
+        }
+    }
+    std::size_t bytes = 0;
+    for (auto const& one : matrices) bytes += one->bytes();
+    if (which != whole_step) bytes = matrices.front()->bytes();
+    state.SetLabel(std::string(which == whole_step ? "step" : step_matrices[which].name) + ": " +
+                   matrices.front()->description());
+    state.counters["bytes"] = static_cast<double>(bytes);
+    state.counters["weights"] = benchmark::Counter(static_cast<double>(bytes) * static_cast<double>(state.iterations()),
+                                                   benchmark::Counter::kIsRate, benchmark::Counter::kIs1000);
+}
+
 double least(std::vector<double> const& values) { return *std::ranges::min_element(values); }
 
 void register_all() {
@@ -157,6 +262,19 @@ void register_all() {
     // The baseline for the kernels for large models, and the option that halves their bytes.
     add("forward/int8", precision::int8, multiplier::automatic, more);
     add("forward/onednn", precision::automatic, multiplier::onednn, more);
+    auto const add_products = [](char const* name, tensor_type type, precision numbers, multiplier by) {
+        for (std::int64_t m = 0; m <= whole_step; ++m)
+            benchmark::RegisterBenchmark(name, product, type, numbers, by)
+                ->ArgNames({"matrix", "rows"})
+                ->ArgsProduct({{m}, {1, 2, 4, 7, 8, 16, 32, 64}})
+                ->Unit(benchmark::kMicrosecond)
+                ->ComputeStatistics("least", least);
+    };
+    add_products("product/bf16", tensor_type::bf16, precision::bf16, multiplier::ours);
+    add_products("product/int8", tensor_type::bf16, precision::int8, multiplier::ours);
+    add_products("product/q8_0", tensor_type::q8_0, precision::stored, multiplier::ours);
+    add_products("product/q4_1", tensor_type::q4_1, precision::stored, multiplier::ours);
+    add_products("product/f32_onednn", tensor_type::bf16, precision::f32, multiplier::onednn);
     for (std::int64_t m = 0; m < count; ++m) {
         if (m < 2 || m >= shipped)
             benchmark::RegisterBenchmark("prompt", prompt)

@@ -23,6 +23,7 @@
 #include "generate/drafter_option.hpp"
 #include "generate/draw_tree.hpp"
 #include "generate/energy.hpp"
+#include "generate/kept_costs.hpp"
 #include "generate/many.hpp"
 #include "generate/methods.hpp"
 #include "generate/perplexity.hpp"
@@ -190,7 +191,7 @@ int run(int argc, char** argv) {
         "--tree", tree,
         "children by level, such as 4x2x2x1; fork:3x4, chain:5, or choices as Medusa and EAGLE publish them, "
         "[[0], [1], [0, 0]]; auto: chosen at each step by the times of the models and what was accepted, no tree among "
-        "them (default: auto; with --method, --seed or --show-tree the method's own, chosen for the kind of CPU).\n"
+        "them (default: auto; with --method or --show-tree the method's own, chosen for the kind of CPU).\n"
         "With a block drafter: best: of --budget nodes, the tree of the most expected tokens by the rows of the step, "
         "none "
         "worth less than --least; reach: level by level, as many children as are worth --least where the node is "
@@ -199,9 +200,9 @@ int run(int argc, char** argv) {
         "best)");
     std::string costs;
     app.add_option("--costs", costs,
-                   "auto: the times of the models, written to this file where there is none, and else read from it. "
-                   "With a file equal seeds give equal texts; without one the times are measured while it runs, and "
-                   "texts of equal seeds may differ");
+                   "auto: the times of the models, written to this file where there is none, and else read from it, so "
+                   "that equal seeds give equal texts wherever it is read (default: a file of this machine in the "
+                   "user's cache; without --seed the times are also learnt while it runs)");
     method_settings& single = settings();
     single.second_draft = models + "/draft-tiny";
     single.early_stop = models + "/early_stop";
@@ -258,7 +259,7 @@ int run(int argc, char** argv) {
             ->capture_default_str();
     auto* const seed_option =
         app.add_option("--seed", options.seed,
-                       "equal seeds give equal texts, but where --tree auto measures times: see --costs")
+                       "equal seeds give equal texts, with trees that are chosen by kept times (--costs), too")
             ->check(CLI::Validator(fault_of_unsigned, "0 .. 2^64 - 1"))
             ->capture_default_str();
     app.add_option("--repeat", repeat, "so many completions, with seeds S, S+1, ..")
@@ -305,7 +306,8 @@ int run(int argc, char** argv) {
     app.add_option(
            "--threads", model_options.threads,
            "threads of a model (0: one for a small one, else at each call as many as have been fastest lately, so "
-           "that a core in other use does no harm; the text does not depend on it)")
+           "that a core in other use does no harm; the text does not depend on it, unless --tree auto finds other trees "
+           "worth their time)")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
     app.add_option("--device", device, "where the models run; the draws and decisions are the same")
@@ -314,9 +316,12 @@ int run(int argc, char** argv) {
     app.add_option(
            "--precision", numbers,
            "of the matrix products. bf16: weights and inputs are rounded to it; f32: weights as in the file, inputs "
-           "in float; int8: weights of 8 bits with a scale a row, which halves what a step reads and is another "
-           "model, of slightly other probabilities; auto: bf16 where the CPU has instructions for it, else f32")
-        ->check(CLI::IsMember({"auto", "bf16", "f32", "int8"}))
+           "in float; stored: the same bits, but weights in the blocks of a GGUF file stay so, in a fraction of the "
+           "bytes; "
+           "int8: weights of 8 bits with a scale a row, which halves what a step reads and is another "
+           "model, of slightly other probabilities; auto: bf16 where the CPU has instructions for it, else stored for "
+           "a GGUF file in blocks, else f32")
+        ->check(CLI::IsMember({"auto", "bf16", "f32", "stored", "int8"}))
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
 
@@ -346,7 +351,6 @@ int run(int argc, char** argv) {
     method const& how = find_method(method_name);
     if (by_lookup && !drafts_without_model(how))
         throw std::runtime_error("--method " + method_name + ": needs a draft model, named by --draft");
-    // Who names a seed expects the same text again, which trees chosen by a clock do not give.
     bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
     bool const one_text = !compare_all && !search_trees && !dump_decisions;
     bool const many_texts = file_option->count() > 0;
@@ -376,8 +380,11 @@ int run(int argc, char** argv) {
     if (many_texts && method_name != all_methods()[0].name && method_name != all_methods()[1].name)
         throw std::runtime_error("--prompt-file: by " + all_methods()[1].name + ", or without drafts by " +
                                  all_methods()[0].name + "; not by " + method_name);
+    // Who names a seed expects the same text again: trees are then chosen by kept times and not by a clock.
+    bool const repeatable = seed_option->count() > 0 || !costs.empty();
+    auto const kept_costs = costs.empty() ? directory_of_kept_costs() : std::filesystem::path();
     if (tree.empty() && !by_block && one_text && !shows_trees && !by_lookup && !talks && method_option->count() == 0 &&
-        (seed_option->count() == 0 || !costs.empty()))
+        (!repeatable || !costs.empty() || !kept_costs.empty()))
         tree = "auto";
     if (by_block && tree.empty() && budget_option->count() == 0 && (compare_all || how.trees_from_rows))
         tree = default_tree_of_block(options.sampling);
@@ -400,10 +407,11 @@ int run(int argc, char** argv) {
                                   : how.most_children > 0 ? " takes two children a node at most, such as 2x2x1"
                                                           : " takes chains that part at the root only, such as 3x1x1"));
 
-    model_options.numbers = numbers == "bf16"   ? precision::bf16
-                            : numbers == "f32"  ? precision::f32
-                            : numbers == "int8" ? precision::int8
-                                                : precision::automatic;
+    model_options.numbers = numbers == "bf16"     ? precision::bf16
+                            : numbers == "f32"    ? precision::f32
+                            : numbers == "stored" ? precision::stored
+                            : numbers == "int8"   ? precision::int8
+                                                  : precision::automatic;
     if (device == "cuda") {
 #ifdef MULTIDRAFT_EXAMPLES_CUDA
         model_options.accelerator = on_cuda();
@@ -536,9 +544,24 @@ int run(int argc, char** argv) {
     energy_meter energy(device == "cuda");
     validate(options, prompts.front(), target.vocabulary(), target.context_limit());  // before anything is printed
     std::vector<step_times> times;                                                    // one, where trees are chosen
+    std::string costs_file = costs;
     if (automatic) {
-        choices.learns_times = costs.empty();
-        times.push_back(times_of(costs, target, draft, how, prompts.front(), options, most_nodes));
+        choices.learns_times = !repeatable;
+        if (!costs.empty() || kept_costs.empty()) {
+            times.push_back(times_of(costs, target, draft, how, prompts.front(), options, most_nodes));
+        } else {
+            auto const what = what_costs_are_of({name_of_model(target_dir), name_of_model(draft_dir), device, numbers,
+                                                 std::to_string(model_options.threads) + " threads",
+                                                 how.name, std::to_string(most_nodes) + " nodes"});
+            auto const file = file_of_kept_costs(kept_costs, what);
+            if (auto known = read_kept_times(file, what, how)) {
+                times.push_back(std::move(*known));
+            } else {
+                times.push_back(measure_times(target, draft, how, prompts.front(), options, most_nodes));
+                keep_times(file, what, times.front(), how);
+            }
+            costs_file = file.string();
+        }
     }
     std::unique_ptr<automatic_tree> chosen;
     std::uint64_t const first_seed = options.seed;
@@ -562,7 +585,7 @@ int run(int argc, char** argv) {
         }
         energy.start();
         // Rates and times carry over from text to text, except where equal seeds shall give equal texts.
-        if (automatic && (!chosen || !costs.empty())) chosen = std::make_unique<automatic_tree>(times.front(), choices);
+        if (automatic && (!chosen || repeatable)) chosen = std::make_unique<automatic_tree>(times.front(), choices);
         generation const g = chosen ? how.run_choices(target, draft, *chosen, prompts.front(), options, print)
                                     : how.run(target, draft, shape, prompts.front(), options, print);
         auto const joules = energy.joules();
@@ -574,6 +597,7 @@ int run(int argc, char** argv) {
                 rate_of(g.metrics, g.metrics.accepted_fraction(chosen ? chosen->depth() : levels_of(shape, target)));
             if (by_block) report["drafter"] = single.block_drafter;
             if (chosen) report["trees"] = to_json(*chosen, how);
+            if (!costs_file.empty()) report["costs"] = costs_file;
             if (perplexity) {
                 double const nll = negative_log_likelihood(target, prompts.front(), g.tokens);
                 auto const count = static_cast<double>(g.tokens.size());
@@ -588,6 +612,7 @@ int run(int argc, char** argv) {
                       << std::flush;
             print_summary(how.name, g.metrics);
             if (chosen) print_choices(*chosen, how);
+            if (!costs_file.empty() && repeatable) std::fprintf(stderr, "[costs: %s]\n", costs_file.c_str());
         }
         check_output();
     }

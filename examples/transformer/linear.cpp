@@ -17,10 +17,47 @@ namespace multidraft::examples {
 namespace {
 
 using kernels::bfloat16;
+using product::in_blocks;
 using product::kernel;
 using product::weight_type;
 
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
+
+char const* name_of(weight_type type) noexcept {
+    switch (type) {
+        case weight_type::bf16:
+            return "bf16";
+        case weight_type::f32:
+            return "f32";
+        case weight_type::int8:
+            return "int8";
+        case weight_type::q8_0:
+            return "Q8_0";
+        case weight_type::q4_0:
+            return "Q4_0";
+        case weight_type::q4_1:
+            return "Q4_1";
+    }
+    return "";
+}
+
+/// The type that has a tensor's numbers exactly, in the fewest bytes that a kernel multiplies.
+weight_type stored_type(tensor_type type) noexcept {
+    switch (type) {
+        case tensor_type::bf16:
+            return weight_type::bf16;
+        case tensor_type::q8_0:
+            return weight_type::q8_0;
+        case tensor_type::q4_0:
+            return weight_type::q4_0;
+        case tensor_type::q4_1:
+            return weight_type::q4_1;
+        case tensor_type::f32:
+        case tensor_type::f16:
+            break;
+    }
+    return weight_type::f32;
+}
 
 /// Products by product.hpp.
 class streamed_linear final : public linear {
@@ -33,13 +70,25 @@ public:
         weights_ = aligned_array<std::byte>::unset(bytes());
         if (by.weights == weight_type::int8) scales_ = aligned_array<float>(size(panels_) * product::panel);
         threads.run(panels_, threads.threads(), [&](std::int32_t first, std::int32_t last, int) {
-            std::vector<float> rows(size(product::panel) * size(inputs));
+            std::vector<float> rows(in_blocks(by.weights) ? 0 : size(product::panel) * size(inputs));
+            std::vector<std::byte const*> stored;
             for (std::int32_t p = first; p < last; ++p) {
                 std::int32_t const there = std::min(product::panel, outputs_ - p * product::panel);
-                for (std::int32_t n = 0; n < there; ++n)
-                    read(parts, p * product::panel + n, std::span(rows).subspan(size(n) * size(inputs), size(inputs)));
-                product::store_panel(by, rows.data(), there, inputs,
-                                     weights_.data() + size(p) * product::panel_bytes(by, inputs),
+                std::byte* const to = weights_.data() + size(p) * product::panel_bytes(by, inputs);
+                if (in_blocks(by.weights)) {
+                    stored.clear();
+                    for (std::int32_t n = 0; n < there; ++n) {
+                        auto const [tensor, row] = place_of(parts, p * product::panel + n);
+                        stored.push_back(tensor->stored_row(row).data());
+                    }
+                    product::store_blocks(by, stored, inputs, to);
+                    continue;
+                }
+                for (std::int32_t n = 0; n < there; ++n) {
+                    auto const [tensor, row] = place_of(parts, p * product::panel + n);
+                    tensor->read(row * size(inputs), std::span(rows).subspan(size(n) * size(inputs), size(inputs)));
+                }
+                product::store_panel(by, rows.data(), there, inputs, to,
                                      scales_.size() == 0 ? nullptr : scales_.data() + size(p) * product::panel);
             }
         });
@@ -54,29 +103,31 @@ public:
         return product::packed_bytes(by_, inputs_, rows);
     }
     [[nodiscard]] std::string description() const override {
-        char const* const type = by_.weights == weight_type::bf16  ? " bf16"
-                                 : by_.weights == weight_type::f32 ? " f32"
-                                                                   : " int8";
-        return std::to_string(outputs_) + type + " by " + by_.name + ", " + std::to_string(by_.together) +
-               " rows together";
+        return std::to_string(outputs_) + ' ' + name_of(by_.weights) + " by " + by_.name + ", " +
+               std::to_string(by_.together) + " rows together";
     }
 
     void multiply(team& threads, int active, float const* rows, std::int32_t count, float* output,
                   std::byte* workspace) const override {
+        multiply(threads, active, rows, count, output, size(outputs_), workspace);
+    }
+    /// With rows of outputs `output_row` numbers apart.
+    void multiply(team& threads, int active, float const* rows, std::int32_t count, float* output,
+                  std::size_t output_row, std::byte* workspace) const {
         product::pack(by_, rows, size(inputs_), count, inputs_, rounded_, workspace);
         threads.run(panels_, active, [&](std::int32_t first, std::int32_t last, int) {
             by_.run({weights_.data(), scales_.size() == 0 ? nullptr : scales_.data(), outputs_, first, last,
-                     product::steps(by_, inputs_), workspace, count, output, size(outputs_)});
+                     product::steps(by_, inputs_), workspace, count, output, output_row});
         });
     }
 
 private:
-    /// Reads the weights of an output of the parts, which lie one after the other.
-    static void read(std::vector<linear_maker::part> const& parts, std::int32_t output, std::span<float> row) {
-        for (linear_maker::part const& p : parts) {
-            if (output < p.outputs) return p.tensor->read(size(output) * row.size(), row);
-            output -= p.outputs;
-        }
+    /// The tensor and its row that have the weights of an output of the parts, which lie one after the other.
+    static std::pair<tensor_view const*, std::size_t> place_of(std::vector<linear_maker::part> const& parts,
+                                                               std::int32_t output) {
+        auto part = parts.begin();
+        for (; output >= part->outputs; ++part) output -= part->outputs;
+        return {part->tensor, size(output)};
     }
 
     kernel const& by_;
@@ -86,6 +137,43 @@ private:
     bool rounded_;
     aligned_array<std::byte> weights_;
     aligned_array<float> scales_{};  ///< for 8 bits
+};
+
+/// Matrices of several types, one after the other.
+class joined_linear final : public linear {
+public:
+    explicit joined_linear(std::vector<std::unique_ptr<streamed_linear>> parts) : parts_(std::move(parts)) {
+        for (auto const& part : parts_) outputs_ += part->outputs();
+    }
+
+    [[nodiscard]] std::int32_t inputs() const noexcept override { return parts_.front()->inputs(); }
+    [[nodiscard]] std::int32_t outputs() const noexcept override { return outputs_; }
+    [[nodiscard]] std::size_t bytes() const noexcept override {
+        std::size_t all = 0;
+        for (auto const& part : parts_) all += part->bytes();
+        return all;
+    }
+    [[nodiscard]] std::size_t workspace_bytes(std::int32_t rows) const override {
+        std::size_t most = 0;
+        for (auto const& part : parts_) most = std::max(most, part->workspace_bytes(rows));
+        return most;
+    }
+    [[nodiscard]] std::string description() const override {
+        std::string text;
+        for (auto const& part : parts_) text += (text.empty() ? "" : " + ") + part->description();
+        return text;
+    }
+    void multiply(team& threads, int active, float const* rows, std::int32_t count, float* output,
+                  std::byte* workspace) const override {
+        for (auto const& part : parts_) {
+            part->multiply(threads, active, rows, count, output, size(outputs_), workspace);
+            output += part->outputs();
+        }
+    }
+
+private:
+    std::vector<std::unique_ptr<streamed_linear>> parts_;
+    std::int32_t outputs_ = 0;
 };
 
 /// Products by oneDNN, in slabs of outputs that are distributed over threads.
@@ -178,7 +266,7 @@ constexpr std::size_t cached_bytes = std::size_t{16} << 20U;
 /// has to be reduced over a vector. oneDNN does this, with any number of rows, where it has AVX-512; its products of
 /// fewer bits are padded to 16 rows.
 bool suits_onednn(precision numbers, std::size_t model_bytes) {
-    if (numbers == precision::int8) return false;
+    if (numbers == precision::int8 || numbers == precision::stored) return false;
     if (numbers == precision::bf16 && multiplies_by_tiles()) return true;
     auto const isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
     auto const need = static_cast<unsigned>(numbers == precision::bf16 ? dnnl::cpu_isa::avx512_core_bf16
@@ -252,7 +340,8 @@ linear_maker::linear_maker(precision numbers, multiplier by, std::size_t model_b
     bool const by_library =
         by == multiplier::onednn || (by == multiplier::automatic && suits_onednn(numbers, model_bytes));
     if (!by_library) return;
-    if (numbers == precision::int8) throw std::runtime_error("oneDNN multiplies bf16 and f32 only");
+    if (numbers == precision::int8 || numbers == precision::stored)
+        throw std::runtime_error("oneDNN multiplies bf16 and f32 only");
     bool const small = model_bytes <= cached_bytes;
     library_ = std::make_unique<library>(
         library{numbers == precision::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32, most_rows,
@@ -269,6 +358,19 @@ std::unique_ptr<linear> linear_maker::make(std::vector<part> const& parts, std::
             throw std::runtime_error(std::string("oneDNN, matrix products in ") +
                                      (numbers_ == precision::bf16 ? "bf16" : "f32") + ": " + e.what());
         }
+    }
+    if (numbers_ == precision::stored) {
+        std::vector<std::unique_ptr<streamed_linear>> made;
+        for (auto from = parts.begin(); from != parts.end();) {
+            weight_type const type = stored_type(from->tensor->type);
+            auto const end = std::find_if(
+                from, parts.end(), [&](linear_maker::part const& p) { return stored_type(p.tensor->type) != type; });
+            made.push_back(std::make_unique<streamed_linear>(std::vector(from, end), product::kernel_for(type, false),
+                                                             inputs, false, threads));
+            from = end;
+        }
+        if (made.size() == 1) return std::move(made.front());
+        return std::make_unique<joined_linear>(std::move(made));
     }
     // A file may have matrices of both types: bfloat16 is widened exactly.
     bool const widened = numbers_ == precision::f32 &&

@@ -19,9 +19,11 @@ namespace multidraft::examples {
 
 /// The numbers that the matrix products multiply; everything else is float.
 enum class precision {
-    automatic,  ///< bf16 where the CPU multiplies it natively (AVX512_BF16, AMX), f32 elsewhere
+    automatic,  ///< bf16 where the CPU multiplies it natively (AVX512_BF16, AMX), elsewhere f32, or stored if the file
+                ///< is in blocks
     bf16,       ///< inputs and weights are rounded to bfloat16
     f32,        ///< weights as the file has them, inputs in float
+    stored,     ///< the same sums, bit for bit, of weights that stay in the blocks of a GGUF file
     int8,       ///< weights of 8 bits with a scale per row, inputs rounded to bfloat16: another function, with half the
                 ///< bytes
 };

@@ -8,11 +8,23 @@
 #include <stdexcept>
 #include <string>
 
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
 namespace multidraft::examples::product {
 namespace {
 
 #if defined(__x86_64__) || defined(__i386__)
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+/// Whether it converts halves; clang 14 has no name for this.
+bool has_f16c() {
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c(); }
 bool has_avx512() {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -100,6 +112,8 @@ std::vector<kernel const*> const& kernels() {
 }
 
 kernel const& kernel_for(weight_type weights, bool rounded) {
+    // Of one form: no choice.
+    if (in_blocks(weights)) return **std::ranges::find(kernels(), weights, [](kernel const* k) { return k->weights; });
     static kernel const& f32 = fastest(weight_type::f32, false);
     static kernel const& bf16 = fastest(weight_type::bf16, false);
     static kernel const& rounded_bf16 = fastest(weight_type::bf16, true);
@@ -110,6 +124,9 @@ kernel const& kernel_for(weight_type weights, bool rounded) {
         case weight_type::bf16:
             return rounded ? rounded_bf16 : bf16;
         case weight_type::int8:
+        case weight_type::q8_0:
+        case weight_type::q4_0:
+        case weight_type::q4_1:
             break;
     }
     return int8;

@@ -4,7 +4,8 @@
 // A sum over K inputs adds, for each two inputs in order, first w[2 k + 1] x[2 k + 1], then w[2 k] x[2 k], each by a
 // fused multiply-add whose denormal operands and results are 0. This matches AVX512_BF16's dot product of pairs, so
 // plain multiply-adds on other CPUs give the same bits. Weights of 8 bits are integers in such a sum, and the sum is
-// multiplied by the scale of its output.
+// multiplied by the scale of its output. Weights in GGML's blocks become floats in registers, once for all rows that
+// are taken together, exactly as `tensor_view::read` makes them: a sum has the bits of that over the floats.
 //
 // Weights are stored in panels of 16 outputs, input by input: the sums of a panel are the lanes of a vector, and a
 // panel is read in one stream.
@@ -12,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "transformer/product_kernel.hpp"
@@ -41,6 +43,14 @@ namespace multidraft::examples::product {
 /// multiple of the scale that makes the largest of its row 127, and the scales are written to `scales`.
 void store_panel(kernel const& k, float const* rows, std::int32_t count, std::int32_t inputs, std::byte* to,
                  float* scales);
+
+/// Stores a panel for a kernel of weights in blocks: `count` rows of `inputs` weights, a multiple of 32, of which
+/// `rows[n]` are the bytes in a GGUF file. What lacks of a panel is 0.
+///
+/// A block is, for the outputs in order, the scales, d and then m, and then words of 32 bits: the integers of 8 inputs
+/// (4 in 8 bits) of an output, from the lowest bits on, the second of each two inputs before the first. Integers with a
+/// sign are stored as their differences from the least.
+void store_blocks(kernel const& k, std::span<std::byte const* const> rows, std::int32_t inputs, std::byte* to);
 
 /// The bytes of packed inputs.
 [[nodiscard]] constexpr std::size_t packed_bytes(kernel const& k, std::int32_t inputs, std::int32_t rows) noexcept {

@@ -1,7 +1,7 @@
-// Products by AVX2 and FMA: the 16 sums of a panel in two vectors.
+// Products by AVX2 and FMA, and conversions of halves by F16C: the 16 sums of a panel in two vectors.
 #include "transformer/product_kernel.hpp"
 
-#if defined(__AVX2__) && defined(__FMA__)
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include <immintrin.h>
 
 #include "transformer/product_tile.hpp"
@@ -27,10 +27,10 @@ struct multiply_add {
         _mm256_storeu_ps(to, s.a);
         _mm256_storeu_ps(to + 8, s.b);
     }
-    /// The second of two inputs comes first, as in dot products of pairs.
+    /// The second of each two inputs comes first, as in dot products of pairs.
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE __m256 input_at(std::byte const* from) {
-        return _mm256_broadcast_ss(static_cast<float const*>(static_cast<void const*>(from + (part == 0 ? 4 : 0))));
+        return _mm256_broadcast_ss(static_cast<float const*>(static_cast<void const*>(from + 4 * (part ^ 1U))));
     }
 };
 
@@ -73,10 +73,62 @@ struct int8_weights : multiply_add {
     }
 };
 
+template <weight_type type>
+struct block_weights : multiply_add {
+    using layout = block_layout<type>;
+    static constexpr std::size_t parts = layout::parts;
+    static constexpr std::ptrdiff_t group_input_bytes = layout::group_input_bytes;
+    static constexpr std::ptrdiff_t group_bytes = layout::group_bytes;
+    static constexpr std::ptrdiff_t scale_bytes = layout::scale_bytes;
+    static constexpr std::size_t panels(std::size_t rows) { return rows == 1 ? 2 : 1; }
+
+    /// Of the outputs 0 to 7 and 8 to 15, without structures in it, which g++ would copy through other registers.
+    struct scales {
+        __m256 d_a, d_b, m_a, m_b;
+        __m256 shifted_a, shifted_b;  ///< d for an integer that is left where the second one of a word lies
+    };
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 halves_at(std::byte const* from) {
+        return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<__m128i const*>(static_cast<void const*>(from))));
+    }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 times(__m256 d, float x) { return _mm256_mul_ps(d, _mm256_set1_ps(x)); }
+    static MULTIDRAFT_EXAMPLE_INLINE void read_scales(std::byte const* from, scales& to) {
+        to.d_a = halves_at(from);
+        to.d_b = halves_at(from + 16);
+        to.shifted_a = times(to.d_a, 1.0F / (layout::largest + 1));
+        to.shifted_b = times(to.d_b, 1.0F / (layout::largest + 1));
+        if constexpr (layout::has_least) {
+            to.m_a = halves_at(from + 32);
+            to.m_b = halves_at(from + 48);
+        } else {
+            to.m_a = times(to.d_a, layout::least);
+            to.m_b = times(to.d_b, layout::least);
+        }
+    }
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 half(std::byte const* from, __m256 d, __m256 m) {
+        // The second integer of each two stays where it is.
+        constexpr std::int32_t shift = layout::shift(part / 2 * 2);
+        constexpr std::int32_t mask = part % 2 == 0 ? layout::largest : layout::largest << layout::bits;
+        __m256i q = bytes_at(from + layout::word(part));
+        if constexpr (shift > 0) q = _mm256_srli_epi32(q, shift);
+        return _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_and_si256(q, _mm256_set1_epi32(mask))), d, m);
+    }
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from, scales const& of) {
+        if constexpr (part % 2 == 0)
+            return {half<part>(from, of.d_a, of.m_a), half<part>(from + 32, of.d_b, of.m_b)};
+        else
+            return {half<part>(from, of.shifted_a, of.m_a), half<part>(from + 32, of.shifted_b, of.m_b)};
+    }
+};
+
 constexpr kernel list[] = {
     {"avx2", weight_type::bf16, input_form::floats, multiply_add::together, multiply<bf16_weights>},
     {"avx2", weight_type::f32, input_form::floats, multiply_add::together, multiply<f32_weights>},
     {"avx2", weight_type::int8, input_form::floats, multiply_add::together, multiply<int8_weights>},
+    {"avx2", weight_type::q8_0, input_form::floats, multiply_add::together, multiply<block_weights<weight_type::q8_0>>},
+    {"avx2", weight_type::q4_0, input_form::floats, multiply_add::together, multiply<block_weights<weight_type::q4_0>>},
+    {"avx2", weight_type::q4_1, input_form::floats, multiply_add::together, multiply<block_weights<weight_type::q4_1>>},
 };
 
 }  // namespace

@@ -12,10 +12,10 @@ struct multiply_add : vectors_of_16 {
     static constexpr std::size_t parts = 2;
     static constexpr std::ptrdiff_t group_input_bytes = 8;
     static MULTIDRAFT_EXAMPLE_INLINE sum add(sum s, operand w, __m512 x) { return _mm512_fmadd_ps(w, x, s); }
-    /// The second of two inputs comes first, as in dot products of pairs.
+    /// The second of each two inputs comes first, as in dot products of pairs.
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE __m512 input_at(std::byte const* from) {
-        return _mm512_set1_ps(*static_cast<float const*>(static_cast<void const*>(from + (part == 0 ? 4 : 0))));
+        return _mm512_set1_ps(*static_cast<float const*>(static_cast<void const*>(from + 4 * (part ^ 1U))));
     }
 };
 
@@ -46,10 +46,58 @@ struct int8_weights : multiply_add {
     }
 };
 
+template <weight_type type>
+struct block_weights : multiply_add {
+    using layout = block_layout<type>;
+    static constexpr std::size_t parts = layout::parts;
+    static constexpr std::ptrdiff_t group_input_bytes = layout::group_input_bytes;
+    static constexpr std::ptrdiff_t group_bytes = layout::group_bytes;
+    static constexpr std::ptrdiff_t scale_bytes = layout::scale_bytes;
+
+    struct scales {
+        __m512 d, m;
+    };
+    static MULTIDRAFT_EXAMPLE_INLINE __m512 halves_at(std::byte const* from) {
+        return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<__m256i const*>(static_cast<void const*>(from))));
+    }
+    static MULTIDRAFT_EXAMPLE_INLINE void read_scales(std::byte const* from, scales& to) {
+        to.d = halves_at(from);
+        if constexpr (layout::has_least)
+            to.m = halves_at(from + 32);
+        else
+            to.m = _mm512_mul_ps(to.d, _mm512_set1_ps(layout::least));
+    }
+    /// The integers of a part, as floats.
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE __m512 integers_at(std::byte const* from) {
+        constexpr std::int32_t shift = layout::shift(part);
+        __m512i q = _mm512_loadu_si512(from + layout::word(part));
+        if constexpr (shift > 0) q = _mm512_srli_epi32(q, static_cast<unsigned>(shift));
+        if constexpr (layout::bits == 4) {
+            // Looked up by the lowest four bits of each lane.
+            __m512 const table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            return _mm512_permutexvar_ps(q, table);
+        } else {
+            if constexpr (shift + layout::bits < 32) q = _mm512_and_si512(q, _mm512_set1_epi32(layout::largest));
+            return _mm512_cvtepi32_ps(q);
+        }
+    }
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from, scales const& of) {
+        return _mm512_fmadd_ps(integers_at<part>(from), of.d, of.m);
+    }
+};
+
 constexpr kernel list[] = {
     {"avx512", weight_type::bf16, input_form::floats, multiply_add::together, multiply<bf16_weights>},
     {"avx512", weight_type::f32, input_form::floats, multiply_add::together, multiply<f32_weights>},
     {"avx512", weight_type::int8, input_form::floats, multiply_add::together, multiply<int8_weights>},
+    {"avx512", weight_type::q8_0, input_form::floats, multiply_add::together,
+     multiply<block_weights<weight_type::q8_0>>},
+    {"avx512", weight_type::q4_0, input_form::floats, multiply_add::together,
+     multiply<block_weights<weight_type::q4_0>>},
+    {"avx512", weight_type::q4_1, input_form::floats, multiply_add::together,
+     multiply<block_weights<weight_type::q4_1>>},
 };
 
 }  // namespace

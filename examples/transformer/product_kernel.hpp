@@ -6,17 +6,54 @@
 
 namespace multidraft::examples::product {
 
+/// Outputs whose weights are stored together.
+inline constexpr std::int32_t panel = 16;
+
 /// How a weight is stored.
-enum class weight_type { bf16, f32, int8 };
+enum class weight_type {
+    bf16,
+    f32,
+    int8,
+    q8_0,  ///< in GGML's blocks of 32 inputs: see `tensor_type`
+    q4_0,
+    q4_1,
+};
+
+/// Inputs of a block.
+inline constexpr std::int32_t block_inputs = 32;
+
+/// Whether weights of a type are in blocks.
+[[nodiscard]] constexpr bool in_blocks(weight_type type) noexcept {
+    return type == weight_type::q8_0 || type == weight_type::q4_0 || type == weight_type::q4_1;
+}
+
+/// The bytes of 16 weights of a type, one for each output of a panel; of types in blocks without their scales.
+[[nodiscard]] constexpr std::int32_t panel_weight_bytes(weight_type type) noexcept {
+    switch (type) {
+        case weight_type::f32:
+            return 64;
+        case weight_type::bf16:
+            return 32;
+        case weight_type::int8:
+        case weight_type::q8_0:
+            return 16;
+        case weight_type::q4_0:
+        case weight_type::q4_1:
+            return 8;
+    }
+    return 0;
+}
+
+/// The bytes of the scales of a block, halves, for all outputs of a panel: d, for `q4_1` also m.
+[[nodiscard]] constexpr std::int32_t panel_scale_bytes(weight_type type) noexcept {
+    return !in_blocks(type) ? 0 : type == weight_type::q4_1 ? 64 : 32;
+}
 
 /// How a kernel reads inputs.
 enum class input_form {
     pairs,   ///< bfloat16, multiplied by two at a time
     floats,  ///< float
 };
-
-/// Outputs whose weights are stored together.
-inline constexpr std::int32_t panel = 16;
 
 /// One matrix, and the inputs and outputs of a product with it.
 struct task {
@@ -41,9 +78,9 @@ struct kernel {
 
     /// Inputs taken together: 64 bytes of a row of inputs. Rows are padded with zeros to a multiple.
     [[nodiscard]] constexpr std::int32_t step() const noexcept { return inputs == input_form::pairs ? 32 : 16; }
-    /// The bytes of the weights of one step of a panel.
+    /// The bytes of the weights of one step of a panel. Of weights in blocks two steps are a block.
     [[nodiscard]] constexpr std::int32_t step_bytes() const noexcept {
-        return step() * panel * (weights == weight_type::f32 ? 4 : weights == weight_type::bf16 ? 2 : 1);
+        return step() * panel_weight_bytes(weights) + panel_scale_bytes(weights) * step() / block_inputs;
     }
 };
 

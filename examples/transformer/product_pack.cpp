@@ -163,6 +163,10 @@ void store_panel(kernel const& k, float const* rows, std::int32_t count, std::in
                 store_apart(integers, padded, to);
             break;
         }
+        case weight_type::q8_0:
+        case weight_type::q4_0:
+        case weight_type::q4_1:
+            break;  // by `store_blocks`
     }
 }
 

@@ -10,6 +10,8 @@
 // - `operand`: the weights of a panel for one input (or pair of inputs) of a row; `input`: that input in all lanes.
 // - A group of inputs has `parts` operands: `operand_at<part>(weights)` and `input_at<part>(inputs)` read them from
 //   the `group_bytes` of weights and the `group_input_bytes` of inputs. `add(sum, operand, input)`.
+// - Weights in blocks, each of two steps: `read_scales(weights, scales)` makes its `scales` of the `scale_bytes` before
+//   the groups of a block, and `operand_at<part>(weights, scales)` takes them.
 // - `together`: the most rows R; `panels(R)`: the N for so many rows: enough independent sums to hide the latency of
 //   the additions, few enough for the registers.
 #pragma once
@@ -70,6 +72,26 @@ private:
 /// Bytes of a row of inputs in a step.
 constexpr std::ptrdiff_t input_step = 64;
 
+/// What `store_blocks` stores, whatever the vectors that read it: a group is 8 integers for each output, in one word of
+/// 32 bits or two.
+template <weight_type type>
+struct block_layout {
+    static constexpr std::int32_t bits = panel_weight_bytes(type) / 2;
+    static constexpr std::size_t parts = 8;
+    static constexpr std::ptrdiff_t group_input_bytes = 4 * parts;
+    static constexpr std::ptrdiff_t group_bytes = bits * panel;
+    /// Where the word of a part lies in the group, and the lowest bit of the part in it.
+    static constexpr std::ptrdiff_t word(std::size_t part) {
+        return static_cast<std::ptrdiff_t>(part) * bits / 32 * 64;
+    }
+    static constexpr std::int32_t shift(std::size_t part) { return static_cast<std::int32_t>(part) * bits % 32; }
+    static constexpr std::ptrdiff_t scale_bytes = panel_scale_bytes(type);
+    static constexpr std::int32_t largest = (1 << bits) - 1;
+    /// A weight is d q + m. Where m is not stored, it is this multiple of d, and d q + m exact.
+    static constexpr bool has_least = type == weight_type::q4_1;
+    static constexpr float least = -static_cast<float>(1 << (bits - 1));
+};
+
 /// How far ahead of the product weights are fetched, in a tile that reads them from memory.
 constexpr std::ptrdiff_t fetch_distance = 2048;
 
@@ -77,18 +99,56 @@ constexpr std::int32_t smaller(std::int32_t a, std::int32_t b) { return a < b ? 
 
 MULTIDRAFT_EXAMPLE_INLINE void fetch(std::byte const* at) { __builtin_prefetch(at, 0, 2); }
 
-/// Adds the products of one part of a group. An input is read again for each panel: registers are for the sums.
-template <class A, std::size_t R, std::size_t N, std::size_t part>
-MULTIDRAFT_EXAMPLE_INLINE void add_part(std::byte const* weights, std::ptrdiff_t panel_bytes, std::byte const* inputs,
-                                        typename A::sum (&sums)[R * N]) {
+template <class A>
+concept arithmetic_in_blocks = requires {
+    typename A::scales;
+};
+
+/// What is taken whole, a step or a block: its steps, its scales and the bytes of a panel's weights.
+template <class A>
+struct unit {
+    struct scales {};
+    static constexpr std::int32_t steps = 1;
+    static constexpr std::ptrdiff_t bytes = input_step / A::group_input_bytes * A::group_bytes;
+};
+template <arithmetic_in_blocks A>
+struct unit<A> {
+    using scales = typename A::scales;
+    static constexpr std::int32_t steps = 2;
+    static constexpr std::ptrdiff_t bytes = A::scale_bytes + steps * input_step / A::group_input_bytes * A::group_bytes;
+};
+
+/// Adds the products of the parts of a group from `part` on. An input is read again for each panel: registers are for
+/// the sums.
+template <class A, std::size_t R, std::size_t N, std::size_t part = 0>
+MULTIDRAFT_EXAMPLE_INLINE void add_parts(std::byte const* weights, std::ptrdiff_t panel_bytes, std::byte const* inputs,
+                                         typename unit<A>::scales const (&scales)[N], typename A::sum (&sums)[R * N]) {
     MULTIDRAFT_EXAMPLE_UNROLL
     for (std::size_t n = 0; n < N; ++n) {
-        auto const w = A::template operand_at<part>(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes);
+        std::byte const* const from = weights + static_cast<std::ptrdiff_t>(n) * panel_bytes;
+        typename A::operand w;
+        if constexpr (arithmetic_in_blocks<A>)
+            w = A::template operand_at<part>(from, scales[n]);
+        else
+            w = A::template operand_at<part>(from);
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::size_t r = 0; r < R; ++r) {
             auto const x = A::template input_at<part>(inputs + static_cast<std::ptrdiff_t>(r) * input_step);
             sums[r * N + n] = A::add(sums[r * N + n], w, x);
         }
+    }
+    if constexpr (part + 1 < A::parts) add_parts<A, R, N, part + 1>(weights, panel_bytes, inputs, scales, sums);
+}
+
+/// Fetches `bytes` of each of N panels.
+template <std::size_t N>
+MULTIDRAFT_EXAMPLE_INLINE void fetch_panels(std::byte const* weights, std::ptrdiff_t panel_bytes,
+                                            std::ptrdiff_t bytes) {
+    MULTIDRAFT_EXAMPLE_UNROLL
+    for (std::size_t n = 0; n < N; ++n) {
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::ptrdiff_t line = 0; line < bytes; line += 64)
+            fetch(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes + line);
     }
 }
 
@@ -104,23 +164,25 @@ template <class A, std::size_t R, std::size_t N, bool streams>
 MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff_t panel_bytes, std::byte const* inputs,
                                           std::int32_t steps, std::ptrdiff_t ahead, fetched& others,
                                           typename A::sum (&sums)[R * N]) {
+    typename unit<A>::scales scales[N];
     for (std::int32_t s = 0; s < steps; ++s, inputs += static_cast<std::ptrdiff_t>(R) * input_step) {
         if constexpr (!streams) {
             for (std::byte const* const end = others.at + others.bytes; others.at < end; others.at += 64)
                 fetch(others.at);
         }
+        if constexpr (arithmetic_in_blocks<A>) {
+            if (s % unit<A>::steps == 0) {
+                if constexpr (streams) fetch_panels<N>(weights + ahead, panel_bytes, A::scale_bytes);
+                MULTIDRAFT_EXAMPLE_UNROLL
+                for (std::size_t n = 0; n < N; ++n)
+                    A::read_scales(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes, scales[n]);
+                weights += A::scale_bytes;
+            }
+        }
         MULTIDRAFT_EXAMPLE_ROLLED
         for (std::ptrdiff_t at = 0; at < input_step; at += A::group_input_bytes, weights += A::group_bytes) {
-            if constexpr (streams) {
-                MULTIDRAFT_EXAMPLE_UNROLL
-                for (std::size_t n = 0; n < N; ++n) {
-                    MULTIDRAFT_EXAMPLE_UNROLL
-                    for (std::ptrdiff_t line = 0; line < A::group_bytes; line += 64)
-                        fetch(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes + ahead + line);
-                }
-            }
-            add_part<A, R, N, 0>(weights, panel_bytes, inputs + at, sums);
-            if constexpr (A::parts == 2) add_part<A, R, N, 1>(weights, panel_bytes, inputs + at, sums);
+            if constexpr (streams) fetch_panels<N>(weights + ahead, panel_bytes, A::group_bytes);
+            add_parts<A, R, N>(weights, panel_bytes, inputs + at, scales, sums);
         }
     }
 }
@@ -128,20 +190,21 @@ MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff
 /// The sums of R rows and N panels from panel `p` on.
 template <class A, std::size_t R, std::size_t N, bool streams>
 void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float* output, fetched& others) {
-    constexpr std::ptrdiff_t step_bytes = input_step / A::group_input_bytes * A::group_bytes;
-    std::ptrdiff_t const panel_bytes = t.steps * step_bytes;
+    std::ptrdiff_t const panel_bytes = t.steps / unit<A>::steps * unit<A>::bytes;
     std::byte const* const weights = t.weights + p * panel_bytes;
     typename A::sum sums[R * N];
     MULTIDRAFT_EXAMPLE_UNROLL
     for (std::size_t i = 0; i < R * N; ++i) sums[i] = A::zero();
     if constexpr (streams) {
         // At the end of a panel follows that of the next tile.
-        std::int32_t const last = smaller(t.steps, static_cast<std::int32_t>(fetch_distance / step_bytes));
-        std::int32_t const first = t.steps - last;
-        accumulate<A, R, N, true>(weights, panel_bytes, inputs, first, fetch_distance, others, sums);
-        accumulate<A, R, N, true>(weights + first * step_bytes, panel_bytes,
-                                  inputs + first * static_cast<std::ptrdiff_t>(R) * input_step, last,
-                                  last * step_bytes + static_cast<std::ptrdiff_t>(N - 1) * panel_bytes, others, sums);
+        std::int32_t const last =
+            smaller(t.steps / unit<A>::steps, static_cast<std::int32_t>(fetch_distance / unit<A>::bytes));
+        std::int32_t const first = t.steps / unit<A>::steps - last;
+        accumulate<A, R, N, true>(weights, panel_bytes, inputs, first * unit<A>::steps, fetch_distance, others, sums);
+        accumulate<A, R, N, true>(
+            weights + first * unit<A>::bytes, panel_bytes,
+            inputs + first * unit<A>::steps * static_cast<std::ptrdiff_t>(R) * input_step, last * unit<A>::steps,
+            last * unit<A>::bytes + static_cast<std::ptrdiff_t>(N - 1) * panel_bytes, others, sums);
     } else {
         accumulate<A, R, N, false>(weights, panel_bytes, inputs, t.steps, 0, others, sums);
     }
@@ -200,8 +263,7 @@ void multiply(task const& t) {
     }
     // Two panels stay in a cache while group after group of rows is multiplied by them; meanwhile the next are fetched.
     constexpr std::int32_t width = 2;
-    constexpr std::ptrdiff_t step_bytes = input_step / A::group_input_bytes * A::group_bytes;
-    std::ptrdiff_t const panel_bytes = t.steps * step_bytes;
+    std::ptrdiff_t const panel_bytes = t.steps / unit<A>::steps * unit<A>::bytes;
     for (std::int32_t p = t.first; p < t.last; p += width) {
         std::int32_t const end = smaller(p + width, t.last);
         std::int32_t const next = smaller(end + width, t.last);

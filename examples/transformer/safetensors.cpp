@@ -141,6 +141,10 @@ void tensor_store::load(std::function<void(std::size_t)> const& told) const {
     }
 }
 
+bool tensor_store::in_blocks() const noexcept {
+    return std::ranges::any_of(tensors_, [](auto const& one) { return block_numbers(one.second.view.type) > 1; });
+}
+
 std::size_t tensor_store::bytes() const noexcept {
     std::size_t all = 0;
     for (auto const& file : files_) all += file->size;

@@ -44,6 +44,8 @@ public:
 
     [[nodiscard]] bool contains(std::string const& name) const { return tensors_.contains(name); }
     [[nodiscard]] std::size_t size() const noexcept { return tensors_.size(); }
+    /// Whether numbers of any tensor share scales.
+    [[nodiscard]] bool in_blocks() const noexcept;
 
 private:
     struct entry {

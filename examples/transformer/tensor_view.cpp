@@ -30,12 +30,12 @@ float from_half(std::uint16_t h) noexcept {
     return std::bit_cast<float>(sign | ((magnitude << 13U) + (112U << 23U)));
 }
 
-/// The numbers of a block. The products of a scale of 11 bits are exact.
+/// The numbers of a block. The products of a scale of 11 bits are exact. A zero has no sign.
 void read_block(tensor_type type, std::byte const* from, float* out) noexcept {
     float const scale = from_half(half_at(from));
     if (type == tensor_type::q8_0) {
         for (std::size_t i = 0; i < block; ++i)
-            out[i] = scale * static_cast<float>(static_cast<std::int8_t>(from[2 + i]));
+            out[i] = scale * static_cast<float>(static_cast<std::int8_t>(from[2 + i])) + 0.0F;
         return;
     }
     // The low halves of the bytes are the first 16 numbers.
@@ -91,17 +91,27 @@ void tensor_view::read(std::size_t first, std::span<float> out) const {
         return;
     }
     auto const width = static_cast<std::size_t>(shape.back());
-    auto const rows = static_cast<std::size_t>(interleaved);
     while (!out.empty()) {
-        std::size_t const row = first / width;
         std::size_t const at = first % width;
-        std::size_t const in_head = row % rows;
-        std::size_t const stored = row - in_head + 2 * (in_head % (rows / 2)) + in_head / (rows / 2);
         std::size_t const here = std::min(width - at, out.size());
-        read_stored(stored * width + at, out.first(here));
+        read_stored(place_of(first / width) * width + at, out.first(here));
         first += here;
         out = out.subspan(here);
     }
+}
+
+std::size_t tensor_view::place_of(std::size_t row) const noexcept {
+    if (interleaved == 0) return row;
+    auto const rows = static_cast<std::size_t>(interleaved);
+    std::size_t const in_head = row % rows;
+    return row - in_head + 2 * (in_head % (rows / 2)) + in_head / (rows / 2);
+}
+
+std::span<std::byte const> tensor_view::stored_row(std::size_t row) const {
+    std::size_t const row_bytes = static_cast<std::size_t>(shape.back()) / block_numbers(type) * block_bytes(type);
+    if (row >= bytes.size() / row_bytes)
+        throw std::out_of_range("tensor_view::stored_row: beyond the end of the tensor");
+    return bytes.subspan(place_of(row) * row_bytes, row_bytes);
 }
 
 }  // namespace multidraft::examples

@@ -56,8 +56,13 @@ struct tensor_view {
     /// Numbers `first .. first + out.size()` of the tensor, as floats. Exact.
     void read(std::size_t first, std::span<float> out) const;
 
+    /// The bytes of a row of a matrix, of whole blocks, as the file has them: those of the numbers that `read` gives.
+    [[nodiscard]] std::span<std::byte const> stored_row(std::size_t row) const;
+
 private:
     void read_stored(std::size_t first, std::span<float> out) const;
+    /// Which row of the file is this one.
+    [[nodiscard]] std::size_t place_of(std::size_t row) const noexcept;
 };
 
 }  // namespace multidraft::examples

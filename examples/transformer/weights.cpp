@@ -12,6 +12,14 @@ namespace {
 
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
+/// Those of so many weights of a file's type in a precision, about.
+std::size_t loaded_bytes(std::size_t weights, tensor_type type, precision numbers) {
+    bool const in_blocks = block_numbers(type) > 1;
+    if (numbers == precision::int8) return weights;
+    if (numbers == precision::stored) return weights / block_numbers(type) * block_bytes(type);
+    return weights * (!in_blocks ? size_of(type) : numbers == precision::f32 ? 4 : 2);
+}
+
 }  // namespace
 
 transformer_weights::implementation::implementation(std::filesystem::path const& directory,
@@ -31,9 +39,12 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
     }
     capacity = kernels::round_up(context_limit + options.tree_entries, kernels::key_block);
 
+    // Sums of weights in blocks have the bits of f32, from fewer bytes.
+    bool const stays = tensors.in_blocks() && options.by != multiplier::onednn;
     numbers = options.accelerator                       ? precision::bf16
               : options.numbers != precision::automatic ? options.numbers
               : multiplies_bfloat16()                   ? precision::bf16
+              : stays                                   ? precision::stored
                                                         : precision::f32;
 
     std::int32_t const hidden = config.hidden;
@@ -55,11 +66,7 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
         bytes_per_step = size(matrices) * 2;
         return;
     }
-    bool const in_blocks = block_numbers(head_tensor.type) > 1;
-    std::size_t const model_bytes = size(matrices) * (numbers == precision::int8  ? 1
-                                                      : !in_blocks                ? size_of(head_tensor.type)
-                                                      : numbers == precision::f32 ? 4
-                                                                                  : 2);
+    std::size_t const model_bytes = loaded_bytes(size(matrices), head_tensor.type, numbers);
     chooses_threads = options.threads == 0 && model_bytes >= small_model_bytes;
     threads = options.threads != 0 ? options.threads : chooses_threads ? available_threads() : 1;
     make_layers(head_name, options, model_bytes);

@@ -1,5 +1,12 @@
-# An overlay port: vcpkg install multidraft --overlay-ports=<this repository>/ports. It packages the checkout it lies in.
-set(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../..")
+# An overlay port: vcpkg install multidraft --overlay-ports=<this repository>/ports. It packages the checkout it lies in, or the
+# archive whose address and hash stand beside it (tools/release writes that port).
+if(EXISTS "${CMAKE_CURRENT_LIST_DIR}/archive.cmake")
+    include("${CMAKE_CURRENT_LIST_DIR}/archive.cmake")
+    vcpkg_download_distfile(archive URLS "${url}" FILENAME "multidraft-${VERSION}.tar.gz" SHA512 "${sha512}")
+    vcpkg_extract_source_archive(SOURCE_PATH ARCHIVE "${archive}")
+else()
+    set(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../..")
+endif()
 if(NOT "library" IN_LIST FEATURES)
     set(VCPKG_BUILD_TYPE release) # header-only
 endif()

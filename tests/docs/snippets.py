@@ -2,6 +2,7 @@
 """Runs what the documentation shows, so that it works when it is copied.
 
 snippets.py --root ROOT --compiler CXX [--generate PROGRAM] [--acceptance PROGRAM] [--nvcc PROGRAM [--nvcc-host CXX]]
+snippets.py --root ROOT --compiler CXX --blocks NAME [--include DIR]      only the C++ blocks of one document
 snippets.py --self-test --compiler CXX
 
   C++ blocks       are compiled without a warning, linked with a small caller (tests/docs/callers) and run
@@ -74,6 +75,9 @@ TESTED = {
     "--hidden H --intermediate I --heads N --kv-heads K --layers L":
         "{python} models/train/pad.py models/draft {work}/draft2 --hidden 128 --intermediate 300 --heads 6 --kv-heads 2 --layers 3",
     "generate --precision int8": "{generate} --precision int8 --tokens 8",
+    "--precision int8": "{generate} --precision int8 --tokens 8",
+    "generate --precision stored": "{generate} --precision stored --tokens 8",
+    "--precision stored": "{generate} --precision stored --tokens 8",
     "--target p.npy --draft q.npy --drafts 3": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3",
     "--json": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --json",
     "--csv FILE": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --csv {work}/rates.csv",
@@ -98,6 +102,12 @@ TESTED = {
 UNTESTED = {
     "tools/test": "it is what runs most tests",
     "tools/test --all": "it is what runs this test",
+    "tools/release": "the test release.archive runs it",
+    "tools/release --url URL": "the test release.archive runs it",
+    "tests/abi/library.py --write": "the test abi.library compares what it writes",
+    "tools/release --full": "builds and runs the tests",
+    "conan create build/release/conan -s compiler.cppstd=20": "the test release.archive runs it, where Conan is there",
+    "vcpkg install multidraft --overlay-ports=build/release/ports": "the test release.archive runs the port",
     "tools/arm": "installs a cross compiler; CI runs it",
     "--device cuda": "needs a device; the option is looked up below, tests/generate runs the rest",
     "tools/setup && cmake -B build -DMULTIDRAFT_BUILD_EXAMPLES=ON && cmake --build build --target acceptance":
@@ -122,6 +132,9 @@ UNTESTED = {
     "--expt-relaxed-constexpr": "a flag of nvcc; the test consumers.nvcc compiles without it",
     "bench/pictures --data": "builds the programs and takes a quarter of an hour; its options are looked up below",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48 --seeds 4": "takes twenty-five minutes; its options are looked up below",
+    "bench/device": "needs a device; the test bench.device rehearses it",
+    "bench/device --pack": "copies what is installed; the test bench.device runs the program",
+    "bench/device --standin": "the test bench.device runs it",
     "bench/padded --prompts 2": "takes twenty-five minutes; its options are looked up below",
     "bench/run --only sample 'logits_processing|softmax_normaliser' bench/results/truncation": "builds and measures; CI runs the program",
     "bench/padded --engine llama.cpp --llama-root DIRECTORY --llama-programs DIRECTORY": "needs llama.cpp's programs",
@@ -233,7 +246,7 @@ def run(command, **how):
 # --- C++ and CUDA ----------------------------------------------------------------------------------------------------
 
 
-def compile_and_run(document, line, block, compiler, work):
+def compile_and_run(document, line, block, compiler, work, include=None):
     """A block with a main is run as it is; others with the caller that is named for the function they define."""
     where = f"{document.name}:{line}"
     source = work / f"block_{document.path.stem}_{line}.cpp"
@@ -247,7 +260,7 @@ def compile_and_run(document, line, block, compiler, work):
         text += f'\n#include "{found}"\n'
     source.write_text(text)
     program = source.with_suffix("")
-    built = run([compiler, *WARNINGS, "-I", document.root / "include", source, "-o", program])
+    built = run([compiler, *WARNINGS, "-I", include or document.root / "include", source, "-o", program])
     if built.returncode != 0:
         return [f"{where}: does not compile\n{built.stderr}"]
     ran = run([program])
@@ -587,6 +600,17 @@ def check(root, options):
     return 1 if faults else 0
 
 
+def check_blocks(root, name, options):
+    """The C++ blocks of a document alone, over headers elsewhere."""
+    document = Document(root / name, root)
+    blocks = document.of("cpp", "c++")
+    with tempfile.TemporaryDirectory() as work:
+        faults = [fault for line, block in blocks
+                  for fault in compile_and_run(document, line, block, options.compiler, Path(work), options.include)]
+    print(*faults, f"{name}: {len(blocks)} blocks, {len(faults)} faults", sep="\n")
+    return 1 if faults or not blocks else 0
+
+
 def self_test(compiler):
     """Plants a mistake of every kind and expects to be told of each, and of nothing in what is right."""
     root = HERE.parent.parent
@@ -663,9 +687,15 @@ def main():
     parser.add_argument("--acceptance", default="")
     parser.add_argument("--nvcc", default="")
     parser.add_argument("--nvcc-host", default="", help="nvcc's compiler for the host")
+    parser.add_argument("--blocks", default="", metavar="NAME", help="only the C++ blocks of this document")
+    parser.add_argument("--include", type=Path, help="with --blocks: the headers, if not those of ROOT")
     parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
-    sys.exit(self_test(options.compiler) if options.self_test else check(options.root.resolve(), options))
+    if options.self_test:
+        sys.exit(self_test(options.compiler))
+    if options.blocks:
+        sys.exit(check_blocks(options.root.resolve(), options.blocks, options))
+    sys.exit(check(options.root.resolve(), options))
 
 
 if __name__ == "__main__":

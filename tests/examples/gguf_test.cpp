@@ -29,6 +29,7 @@ using multidraft::examples::gguf_file;
 using multidraft::examples::gguf_name;
 using multidraft::examples::llama_name;
 using multidraft::examples::model_config;
+using multidraft::examples::multiplies_bfloat16;
 using multidraft::examples::read_config;
 using nlohmann::json;
 
@@ -185,7 +186,32 @@ TEST_F(gguf, gives_the_logits_of_the_same_weights_in_safetensors) {
             // bfloat16 rounds both alike; in float both are exact.
             EXPECT_TRUE(same_bits(logits, expected)) << static_cast<int>(numbers) << tied;
         }
+        // Blocks that stay as they are, one token at a time and together, give the bits of the floats.
+        transformer floats(directory, options_for(precision::f32, 1, multiplier::ours));
+        auto const expected = forward_chain(floats, tokens, tokens.size());
+        for (int const threads : {1, 2}) {
+            transformer stored(path(), options_for(precision::stored, threads));
+            EXPECT_EQ(stored.weights()->numbers(), precision::stored);
+            EXPECT_LT(stored.weights()->bytes_per_step(), floats.weights()->bytes_per_step());
+            EXPECT_TRUE(same_bits(forward_chain(stored, tokens, tokens.size()), expected)) << threads << tied;
+            EXPECT_TRUE(same_bits(stored.hidden_states(), floats.hidden_states()));
+            stored.keep(0, {});
+            for (std::size_t i = 0; i < tokens.size(); ++i) {
+                auto const width = static_cast<std::size_t>(vocabulary);
+                EXPECT_TRUE(same_bits(forward_chain(stored, std::span(tokens).subspan(i, 1), 1),
+                                      std::span(expected).subspan(i * width, width)))
+                    << i;
+            }
+        }
     }
+}
+
+TEST_F(gguf, blocks_stay_where_bfloat16_is_not_multiplied) {
+    write_file(model());
+    precision const numbers = transformer_weights(path()).numbers();
+    EXPECT_EQ(numbers, multiplies_bfloat16() ? precision::bf16 : precision::stored);
+    EXPECT_NE(transformer_weights(path(), options_for(precision::automatic, 1, multiplier::onednn)).numbers(),
+              precision::stored);
 }
 
 TEST_F(gguf, describes_the_model) {

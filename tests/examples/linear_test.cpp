@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "examples/gguf_writer.hpp"
 #include "examples/model_support.hpp"
 #include "transformer/aligned_array.hpp"
 #include "transformer/kernels.hpp"
@@ -29,6 +30,7 @@ using multidraft::examples::linear;
 using multidraft::examples::linear_maker;
 using multidraft::examples::team;
 using multidraft::examples::tensor_store;
+using multidraft::examples::tensor_view;
 using multidraft::examples::kernels::to_bfloat16;
 using multidraft::examples::kernels::to_float;
 
@@ -37,12 +39,16 @@ class linears : public ::testing::TestWithParam<std::tuple<precision, multiplier
 
 std::string name_of(::testing::TestParamInfo<linears::ParamType> const& param) {
     auto const& [numbers, by, bytes] = param.param;
-    std::string const name = numbers == precision::f32 ? "f32" : numbers == precision::bf16 ? "bf16" : "int8";
+    std::string const name = numbers == precision::f32      ? "f32"
+                             : numbers == precision::stored ? "stored"
+                             : numbers == precision::bf16   ? "bf16"
+                                                            : "int8";
     return name + (by == multiplier::ours ? "_ours" : bytes > 1 ? "_onednn_slabs" : "_onednn");
 }
 
 INSTANTIATE_TEST_SUITE_P(all, linears,
                          ::testing::Values(std::tuple{precision::f32, multiplier::ours, std::size_t{1}},
+                                           std::tuple{precision::stored, multiplier::ours, std::size_t{1}},
                                            std::tuple{precision::bf16, multiplier::ours, std::size_t{1}},
                                            std::tuple{precision::int8, multiplier::ours, std::size_t{1}},
                                            std::tuple{precision::f32, multiplier::onednn, std::size_t{1}},
@@ -65,7 +71,8 @@ product_and_error product_of(std::span<float const> weights, std::span<float con
     product_and_error all{0, 1e-6};
     double squares = 0;
     for (std::size_t k = 0; k < weights.size(); ++k) {
-        double const x = numbers == precision::f32 ? inputs[k] : to_float(to_bfloat16(inputs[k]));
+        bool const exact = numbers == precision::f32 || numbers == precision::stored;
+        double const x = static_cast<double>(exact ? inputs[k] : to_float(to_bfloat16(inputs[k])));
         double w = weights[k];
         if (numbers == precision::int8) {
             double const multiple = w / scale;
@@ -153,9 +160,73 @@ TEST_P(linears, multiply) {
     }
 }
 
+// Parts of several types under one another, whose borders are not those of panels, with rows that a file has in another
+// order.
+TEST(linear_maker, stored_weights_have_the_bits_of_the_same_weights_in_float) {
+    struct shape {
+        tensor_type type;
+        std::int32_t outputs;
+        std::int64_t interleaved;
+    };
+    std::vector<std::vector<shape>> const all{
+        {{tensor_type::q4_1, 48, 16}, {tensor_type::q4_1, 21, 0}, {tensor_type::q8_0, 300, 0}},
+        {{tensor_type::q4_0, 1, 0}, {tensor_type::f16, 17, 0}, {tensor_type::bf16, 33, 0}, {tensor_type::q4_0, 40, 8}},
+        {{tensor_type::q8_0, 17, 0}},
+        {{tensor_type::q4_1, 520, 0}},
+        {{tensor_type::f32, 20, 0}, {tensor_type::f16, 20, 0}}};
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    team threads(3);
+    constexpr std::int32_t most = 64;
+    for (std::int32_t const inputs : {32, 96, 320}) {
+        auto const width = static_cast<std::size_t>(inputs);
+        std::vector<float> rows(width * most);
+        for (float& x : rows) x = normal(random);
+        for (std::vector<shape> const& shapes : all) {
+            std::vector<stored_numbers> numbers;
+            std::vector<tensor_view> tensors;
+            std::size_t stored_bytes = 0;
+            std::size_t panel_bytes = 0;
+            for (shape const& s : shapes) {
+                numbers.push_back(some_numbers(s.type, static_cast<std::size_t>(s.outputs) * width, 0.5F, random));
+                auto const& bytes = numbers.back().bytes;
+                tensors.push_back({s.type,
+                                   {s.outputs, inputs},
+                                   {reinterpret_cast<std::byte const*>(bytes.data()), bytes.size()},
+                                   s.interleaved});
+                std::size_t const here = bytes.size() * (s.type == tensor_type::f16 ? 2 : 1);
+                stored_bytes += here;
+                panel_bytes += here / static_cast<std::size_t>(s.outputs) * 16;
+            }
+            std::vector<linear_maker::part> parts;
+            for (std::size_t i = 0; i < shapes.size(); ++i) parts.push_back({&tensors[i], shapes[i].outputs});
+            auto const due_of = linear_maker(precision::f32, multiplier::ours, 1, most).make(parts, inputs, threads);
+            auto const made = linear_maker(precision::stored, multiplier::ours, 1, most).make(parts, inputs, threads);
+            ASSERT_EQ(made->inputs(), inputs);
+            ASSERT_EQ(made->outputs(), due_of->outputs());
+            // As many bytes as in the file, but for the last panel of each part.
+            EXPECT_GE(made->bytes(), stored_bytes);
+            EXPECT_LE(made->bytes(), stored_bytes + panel_bytes);
+            auto const multiply = [&](linear const& by, std::int32_t count, int active) {
+                aligned_array<std::byte> const workspace(by.workspace_bytes(count));
+                std::vector<float> output(static_cast<std::size_t>(count * by.outputs()));
+                by.multiply(threads, active, rows.data(), count, output.data(), workspace.data());
+                return output;
+            };
+            auto const due = multiply(*due_of, most, 1);
+            for (std::int32_t count = 1; count <= most; ++count)
+                for (int const active : {1, 3})
+                    ASSERT_TRUE(same_bits(multiply(*made, count, active),
+                                          std::span(due).first(static_cast<std::size_t>(count * made->outputs()))))
+                        << made->description() << ", " << inputs << " inputs, " << count << " rows";
+        }
+    }
+}
+
 TEST(linear_maker, refuses_what_onednn_has_not) {
-    EXPECT_MESSAGE(message_of<std::runtime_error>([] { linear_maker(precision::int8, multiplier::onednn, 1, 64); }),
-                   "oneDNN");
+    for (precision const numbers : {precision::int8, precision::stored})
+        EXPECT_MESSAGE(message_of<std::runtime_error>([&] { linear_maker(numbers, multiplier::onednn, 1, 64); }),
+                       "oneDNN");
 }
 
 }  // namespace

@@ -17,9 +17,12 @@
 #include <vector>
 
 #include "transformer/kernels.hpp"
+#include "transformer/tensor_view.hpp"
 
 namespace {
 
+using multidraft::examples::tensor_type;
+using multidraft::examples::tensor_view;
 using multidraft::examples::kernels::to_bfloat16;
 namespace product = multidraft::examples::product;
 using product::kernel;
@@ -120,6 +123,7 @@ bool fused([[maybe_unused]] kernel const& k) {
 TEST(product, every_kernel_gives_the_bits_of_the_sum_as_defined) {
     std::mt19937 random(1);
     for (kernel const* const k : product::kernels()) {
+        if (product::in_blocks(k->weights)) continue;
         for (bool const round : {false, true}) {
             if (!round && k->inputs == product::input_form::pairs) continue;
             for (auto const& [outputs, inputs] :
@@ -262,8 +266,89 @@ TEST(product, eight_bits_are_the_nearest_multiples_of_a_scale) {
     }
 }
 
+/// Rows of blocks with any integers and scales of any sign and size, 0 and denormal halves among them.
+std::vector<std::byte> some_blocks(tensor_type type, std::int32_t count, std::mt19937& random) {
+    auto const some = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
+    std::vector<std::byte> all;
+    std::size_t const scales = type == tensor_type::q4_1 ? 2 : 1;
+    for (std::int32_t b = 0; b < count; ++b) {
+        for (std::size_t s = 0; s < scales; ++s) {
+            // Mostly about 2^-7, as those of models.
+            unsigned const exponent = some(8) == 0 ? some(31) : 8 + some(2);
+            unsigned const half = (some(16) == 0 ? 0 : some(0x400) | exponent << 10U) | some(2) << 15U;
+            all.push_back(static_cast<std::byte>(half & 0xffU));
+            all.push_back(static_cast<std::byte>(half >> 8U));
+        }
+        std::size_t const integers = block_bytes(type) - 2 * scales;
+        for (std::size_t i = 0; i < integers; ++i) all.push_back(static_cast<std::byte>(some(256)));
+    }
+    return all;
+}
+
+TEST(product, weights_in_blocks_give_the_bits_of_the_same_weights_in_float) {
+    std::mt19937 random(5);
+    for (kernel const* const k : product::kernels()) {
+        if (!product::in_blocks(k->weights)) continue;
+        tensor_type const type = k->weights == weight_type::q8_0   ? tensor_type::q8_0
+                                 : k->weights == weight_type::q4_0 ? tensor_type::q4_0
+                                                                   : tensor_type::q4_1;
+        // The kernel of the same instructions for weights in float.
+        auto const of_floats = std::ranges::find_if(product::kernels(), [&](kernel const* other) {
+            return other->weights == weight_type::f32 && std::string(other->name) == k->name;
+        });
+        ASSERT_NE(of_floats, product::kernels().end());
+        for (auto const& shape : {std::pair{1, 32}, {3, 32}, {16, 64}, {25, 96}, {150, 64}, {31, 704}, {97, 2080}}) {
+            std::int32_t const outputs = shape.first;
+            std::int32_t const inputs = shape.second;
+            std::vector<std::byte> const bytes = some_blocks(type, outputs * inputs / 32, random);
+            tensor_view const tensor{type, {outputs, inputs}, bytes};
+            matrix m{outputs, inputs, std::vector<float>(static_cast<std::size_t>(outputs * inputs)), {}};
+            tensor.read(0, m.values);
+            guarded_bytes const floats(bytes_of(**of_floats, m));
+            store(**of_floats, m, floats.data());
+
+            std::int32_t const panels = (outputs + product::panel - 1) / product::panel;
+            guarded_bytes const weights(bytes_of(*k, m));
+            EXPECT_EQ(bytes_of(*k, m), static_cast<std::size_t>(panels * product::panel) * bytes.size() /
+                                           static_cast<std::size_t>(outputs));
+            std::byte* to = weights.data();
+            for (std::int32_t n = 0; n < outputs; n += product::panel, to += product::panel_bytes(*k, inputs)) {
+                std::vector<std::byte const*> rows;
+                for (std::int32_t i = n; i < std::min(n + product::panel, outputs); ++i)
+                    rows.push_back(tensor.stored_row(static_cast<std::size_t>(i)).data());
+                product::store_blocks(*k, rows, inputs, to);
+            }
+            std::int32_t const most = 64;
+            auto const stride = static_cast<std::size_t>(inputs) + 3;
+            std::vector<float> rows(stride * most);
+            for (float& x : rows) x = some_number(random);
+            auto const wide = static_cast<std::size_t>(outputs) + 5;
+            auto const multiply = [&](kernel const& by, std::byte const* from, std::int32_t count, std::int32_t cut) {
+                guarded_bytes const packed(product::packed_bytes(by, inputs, count));
+                product::pack(by, rows.data(), stride, count, inputs, false, packed.data());
+                std::vector<float> output(wide * static_cast<std::size_t>(count), -7.0F);
+                for (auto const& [first, last] : {std::pair{0, cut}, {cut, panels}})
+                    by.run({from, nullptr, outputs, first, last, product::steps(by, inputs), packed.data(), count,
+                            output.data(), wide});
+                return output;
+            };
+            for (std::int32_t count = 1; count <= most; ++count) {
+                auto const cut = static_cast<std::int32_t>(random() % static_cast<unsigned>(panels));
+                auto const got = multiply(*k, weights.data(), count, cut);
+                auto const due = multiply(**of_floats, floats.data(), count, 0);
+                for (std::size_t i = 0; i < got.size(); ++i)
+                    ASSERT_TRUE(same_bits(got[i], due[i]))
+                        << got[i] << " " << due[i] << " " << k->name << " type " << static_cast<int>(type) << ", "
+                        << outputs << " x " << inputs << ", row " << i / wide << " of " << count << ", output "
+                        << i % wide;
+            }
+        }
+    }
+}
+
 TEST(product, a_kernel_for_every_type) {
-    for (auto const type : {weight_type::bf16, weight_type::f32, weight_type::int8}) {
+    for (auto const type : {weight_type::bf16, weight_type::f32, weight_type::int8, weight_type::q8_0,
+                            weight_type::q4_0, weight_type::q4_1}) {
         EXPECT_EQ(product::kernel_for(type, true).weights, type);
     }
     EXPECT_EQ(product::kernel_for(weight_type::bf16, false).inputs, product::input_form::floats);

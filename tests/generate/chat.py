@@ -103,6 +103,11 @@ class SmolLM2(unittest.TestCase):
             self.assertEqual(one["text"], "The capital of France is Paris.")
             self.assertEqual((one["token_ids"][-1], one["stopped_by"]), (2, "stop_token"))
 
+    def test_blocks_that_stay_give_the_text_of_floats(self):
+        common = ("--target", REAL, "--temperature", "0", "--tokens", "24", "--prompt", "The capital of France is")
+        texts = [objects(*common, "--precision", numbers)[0]["token_ids"] for numbers in ("stored", "f32")]
+        self.assertEqual(texts[0], texts[1])
+
     def test_keeps_the_conversation(self):
         turns = "Name three colours.\nWhat did I ask?\n"
         common = ("--target", REAL, "--temperature", "0", "--tokens", "24", "--chat")

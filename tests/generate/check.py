@@ -4,6 +4,7 @@
 check.py PROGRAM MODELS_DIRECTORY
 """
 import json
+import os
 import random
 import struct
 import subprocess
@@ -14,6 +15,8 @@ import unittest
 from pathlib import Path
 
 PROGRAM, MODELS = sys.argv[1], Path(sys.argv[2])
+CACHE = tempfile.TemporaryDirectory()  # the user's own is left alone
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 PROMPT = "And the LORD said unto Moses,"
 KEYS = {"method", "lossless", "text", "token_ids", "tokens", "target_calls", "draft_calls", "block_efficiency",
         "acceptance_rate", "seconds", "tokens_per_second", "seed"}
@@ -148,13 +151,15 @@ class Generate(unittest.TestCase):
         self.assertIn("choices", self.refused("--tree", "[[0], [2]]"))
 
     def test_the_text_does_not_depend_on_threads(self):
-        texts = [objects("--prompt", PROMPT, "--tokens", "24", "--seed", "1", "--threads", threads)[0]["token_ids"]
-                 for threads in "0123"]
-        self.assertEqual([text for text in texts if text != texts[0]], [])
+        for tree in ("1x1", "2x2x1"):
+            texts = [objects("--prompt", PROMPT, "--tokens", "24", "--seed", "1", "--tree", tree, "--threads", threads)[0]["token_ids"]
+                     for threads in "0123"]
+            self.assertEqual([text for text in texts if text != texts[0]], [])
 
     def test_precisions(self):
         common = ("--prompt", PROMPT, "--tokens", "24", "--temperature", "0", "--precision")
-        texts = {precision: objects(*common, precision)[0]["token_ids"] for precision in ("auto", "bf16", "f32", "int8")}
+        texts = {precision: objects(*common, precision)[0]["token_ids"]
+                 for precision in ("auto", "bf16", "f32", "stored", "int8")}
         self.assertIn(texts["auto"], (texts["bf16"], texts["f32"]))
         self.assertEqual({len(text) for text in texts.values()}, {24})
         (greedy,) = objects(*common, "int8", "--method", "autoregressive")
@@ -297,11 +302,44 @@ class Generate(unittest.TestCase):
         common = ("--prompt", PROMPT, "--tokens", "8")
         with tempfile.TemporaryDirectory() as work:
             file = str(Path(work) / "costs.json")
-            for chosen, arguments in ((True, ()), (True, ("--seed", "3", "--costs", file)), (False, ("--seed", "3")),
+            for chosen, arguments in ((True, ()), (True, ("--seed", "3", "--costs", file)), (True, ("--seed", "3")),
                                       (False, ("--method", "block/iid")), (False, ("--tree", "1x1")), (False, ("--show-tree",))):
                 (one,) = objects(*common, *arguments)
                 self.assertEqual("trees" in one, chosen, arguments)
                 self.assertEqual(one["method"], "block/iid" if "--method" in arguments else "nested_ranked_block/stratified")
+
+    def test_costs_are_kept_for_this_machine(self):
+        common = ("--prompt", PROMPT, "--tokens", "40", "--ignore-eos", "--seed", "3")
+        with tempfile.TemporaryDirectory() as cache:
+            def text(*more):
+                done = subprocess.run([PROGRAM, "--json", *common, *more], capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": cache})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                return json.loads(done.stdout)
+
+            first = text()
+            file = Path(first["costs"])
+            written = file.read_text()
+            self.assertEqual(file.parent, Path(cache) / "multidraft" / "costs")
+            # What is kept decides, and not a clock.
+            again = text()
+            self.assertEqual((first["token_ids"], first["trees"]), (again["token_ids"], again["trees"]))
+            self.assertEqual(file.read_text(), written)
+            times = json.loads(written)
+            times["target_seconds_by_rows"] = [[1, 1.0], [17, 17.0]]
+            file.write_text(json.dumps(times))
+            self.assertEqual([one["tree"] for one in text()["trees"]], ["0"], "rows that cost a call each")
+            # Another number of threads, or of nodes, has other costs; a file that is cut short is made again.
+            self.assertNotEqual(text("--threads", "1")["costs"], str(file))
+            self.assertNotEqual(text("--budget", "4")["costs"], str(file))
+            file.write_text(written[:40])
+            self.assertEqual(text()["costs"], str(file))
+            self.assertIn("target_seconds_by_rows", json.loads(file.read_text()))
+            # Without a place to keep them a named seed has the method's own tree, the same text each time.
+            Path(cache, "file").write_text("")
+            cache += "/file"
+            first, again = text(), text()
+            self.assertNotIn("trees", first)
+            self.assertEqual(first["token_ids"], again["token_ids"])
 
     def test_draws_trees(self):
         with tempfile.TemporaryDirectory() as work:

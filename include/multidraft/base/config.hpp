@@ -32,10 +32,10 @@
 #define MULTIDRAFT_ON_DEVICE 0
 #endif
 
-/// Forced inlining: the row loops vectorise only when the per-token function is inlined into them.
+/// Forced inlining in optimised code: row loops vectorise only when the per-token function is inlined into them.
 #if defined(__CUDACC__)
 #define MULTIDRAFT_INLINE __forceinline__
-#elif defined(__GNUC__) || defined(__clang__)
+#elif (defined(__GNUC__) || defined(__clang__)) && defined(__OPTIMIZE__)
 #define MULTIDRAFT_INLINE inline __attribute__((always_inline))
 #elif defined(_MSC_VER)
 #define MULTIDRAFT_INLINE __forceinline
@@ -44,7 +44,7 @@
 #endif
 
 /// The same for a lambda, written after its parameters: `[=](index_t i) MULTIDRAFT_INLINE_LAMBDA { .. }`.
-#if defined(__GNUC__) || defined(__clang__)
+#if (defined(__GNUC__) || defined(__clang__)) && (defined(__OPTIMIZE__) || defined(__CUDACC__))
 #define MULTIDRAFT_INLINE_LAMBDA __attribute__((always_inline))
 #else
 #define MULTIDRAFT_INLINE_LAMBDA

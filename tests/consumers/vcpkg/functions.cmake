@@ -27,6 +27,25 @@ function(vcpkg_check_features)
     set(${arg_OUT_FEATURE_OPTIONS} "${options}" PARENT_SCOPE)
 endfunction()
 
+function(vcpkg_download_distfile out)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "URLS;FILENAME;SHA512" "")
+    set(file "${BUILD}/downloads/${arg_FILENAME}")
+    file(DOWNLOAD "${arg_URLS}" "${file}" EXPECTED_HASH SHA512=${arg_SHA512} STATUS status)
+    if(NOT status MATCHES "^0;")
+        message(FATAL_ERROR "${arg_URLS}: ${status}")
+    endif()
+    set(${out} "${file}" PARENT_SCOPE)
+endfunction()
+
+# The archive's only folder.
+function(vcpkg_extract_source_archive out)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "ARCHIVE" "")
+    file(REMOVE_RECURSE "${BUILD}/source")
+    file(ARCHIVE_EXTRACT INPUT "${arg_ARCHIVE}" DESTINATION "${BUILD}/source")
+    file(GLOB source "${BUILD}/source/*")
+    set(${out} "${source}" PARENT_SCOPE)
+endfunction()
+
 function(vcpkg_cmake_configure)
     cmake_parse_arguments(PARSE_ARGV 0 arg "" "SOURCE_PATH" "OPTIONS")
     must("${CMAKE_COMMAND}" -S "${arg_SOURCE_PATH}" -B "${BUILD}" "-DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}"
@@ -64,6 +83,8 @@ function(vcpkg_install_copyright)
 endfunction()
 
 get_filename_component(CMAKE_CURRENT_LIST_DIR "${PORTFILE}" DIRECTORY)
+file(READ "${CMAKE_CURRENT_LIST_DIR}/vcpkg.json" manifest)
+string(JSON VERSION GET "${manifest}" version)
 include("${PORTFILE}")
 
 # The requirements of vcpkg's own checks of a port.

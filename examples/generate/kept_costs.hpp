@@ -1,0 +1,113 @@
+// The costs of steps on this machine, measured once and kept in the user's cache: equal seeds give equal texts by them.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "automatic_trees.hpp"
+
+namespace multidraft::examples {
+
+/// `multidraft/costs` in `$XDG_CACHE_HOME` or `~/.cache`, made where it is not there; empty where it cannot be.
+inline std::filesystem::path directory_of_kept_costs() {
+    std::filesystem::path cache;
+    if (char const* named = std::getenv("XDG_CACHE_HOME"); named != nullptr && *named != '\0')
+        cache = named;
+    else if (char const* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+        cache = std::filesystem::path(home) / ".cache";
+    if (cache.empty()) return {};
+    auto directory = cache / "multidraft" / "costs";
+    std::error_code error;
+    std::filesystem::create_directories(directory, error);
+    return error ? std::filesystem::path() : directory;
+}
+
+/// The processor's name as the system gives it, and its cores.
+inline std::string name_of_processor() {
+    std::ifstream info("/proc/cpuinfo");
+    std::size_t cores = 0;
+    std::string name;
+    for (std::string line; std::getline(info, line);) {
+        if (line.rfind("processor", 0) == 0) ++cores;
+        if (auto const colon = line.find(": "); name.empty() && line.rfind("model name", 0) == 0 && colon != line.npos)
+            name = line.substr(colon + 2);
+    }
+    return name + " x " + std::to_string(cores);
+}
+
+/// A model's files: where they are and their bytes, which decide what a call costs.
+inline std::string name_of_model(std::string const& model) {
+    std::error_code error;
+    std::filesystem::path const path = std::filesystem::weakly_canonical(model, error);
+    std::uintmax_t bytes = 0;
+    if (std::filesystem::is_directory(path, error)) {
+        for (auto const& file : std::filesystem::directory_iterator(path, error))
+            if (file.path().extension() == ".safetensors") bytes += file.file_size(error);
+    } else {
+        bytes = std::filesystem::file_size(path, error);
+    }
+    return path.string() + " of " + std::to_string(bytes) + " bytes";
+}
+
+/// When this program was built, where the system says which file it is: other kernels have other costs.
+inline std::string name_of_program() {
+    std::error_code error;
+    auto const written = std::filesystem::last_write_time("/proc/self/exe", error);
+    return "program of " + std::to_string(error ? 0 : written.time_since_epoch().count());
+}
+
+/// What costs depend on, in one line. `parts`: models, numbers, threads, the method and its nodes.
+inline std::string what_costs_are_of(std::initializer_list<std::string> parts) {
+    std::string all = name_of_program() + ", " + name_of_processor();
+    for (std::string const& part : parts) all += ", " + part;
+    return all;
+}
+
+/// The file in that directory for those costs: named by a hash (FNV-1a), so that each has its own.
+inline std::filesystem::path file_of_kept_costs(std::filesystem::path const& directory, std::string_view what) {
+    std::uint64_t hash = 14695981039346656037U;
+    for (char const c : what) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+    constexpr char digits[] = "0123456789abcdef";
+    std::string name;
+    for (int shift = 60; shift >= 0; shift -= 4) name += digits[(hash >> shift) & 15U];
+    return directory / (name + ".json");
+}
+
+/// The kept times of `what`. None where there are none, or a file that is not whole.
+template <class Method>
+std::optional<step_times> read_kept_times(std::filesystem::path const& file, std::string_view what, Method const& how) {
+    try {
+        std::ifstream in(file);
+        if (!in || nlohmann::json::parse(in).at("of").template get<std::string>() != what) return {};
+        return read_times(file.string(), how);
+    } catch (std::exception const&) {
+        return {};
+    }
+}
+
+/// Keeps these times. Another process never sees half of them; where the file cannot be written none is.
+template <class Method>
+void keep_times(std::filesystem::path const& file, std::string_view what, step_times const& times, Method const& how) {
+    auto json = to_json(times, how);
+    json["of"] = what;
+    auto part = file;
+    part += ".part";
+    std::error_code error;
+    std::ofstream out(part);
+    out << json.dump(2) << '\n';
+    out.close();
+    if (out)
+        std::filesystem::rename(part, file, error);
+    else
+        std::filesystem::remove(part, error);
+}
+
+}  // namespace multidraft::examples
