@@ -152,12 +152,12 @@ step_times read_times(std::string const& file, Method const& how) {
     }
 }
 
-/// The times of the file where there is one, and else measured and, where a file is named, written to it.
-template <language_model Model, class Method>
-step_times times_of(std::string const& file, Model& target, Model& draft, Method const& how,
-                    std::span<token_id const> prompt, generation_options const& options, std::int32_t nodes) {
+/// The times of the file where there is one, and else those that `measure()` gives and, where a file is named, written
+/// to it.
+template <class Method, class Measure>
+step_times times_of(std::string const& file, Method const& how, Measure const& measure) {
     if (!file.empty() && std::filesystem::exists(file)) return read_times(file, how);
-    step_times times = measure_times(target, draft, how, prompt, options, nodes);
+    step_times times = measure();
     if (!file.empty()) {
         std::ofstream out(file);
         out << to_json(times, how).dump(2) << '\n';

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "generate/methods.hpp"
 #include "generate/tree_methods.hpp"
+#include "multidraft/control/budgeted_block_drafter.hpp"
 #include "multidraft/decode/block_drafter.hpp"
 #include "multidraft/decode/block_shapes.hpp"
 #include "multidraft/decode/speculative.hpp"
@@ -56,6 +58,24 @@ private:
     best_first_shape best_;
 };
 
+/// A shape whose nodes are chosen at each step, for every sampler.
+template <class Shape>
+class estimated_budgeted : public Shape {
+public:
+    using Shape::Shape;
+
+    template <class G, class Model, class Rows, class Sampler>
+    void start(G const& g, Model& model, Rows& rows, std::int32_t depth, token_id root, sampling_params const& w,
+               Sampler const& sampler) {
+        Shape::start(g, model, rows, depth, root, w, estimated_by(sampler));
+    }
+    template <class G, class Model, class Rows, class Sampler>
+    [[nodiscard]] index_t children(G const& g, Model const& model, Rows const& rows, index_t row, node_id node,
+                                   token_id token, sampling_params const& w, Sampler const& sampler) {
+        return Shape::children(g, model, rows, row, node, token, w, estimated_by(sampler));
+    }
+};
+
 /// `reach_shape` for every sampler.
 class estimated_reach_shape : public reach_shape {
 public:
@@ -84,6 +104,16 @@ void add_block_run(method& m) {
         block_drafter_model& model = block_drafter_of(target);
         method_settings const& s = settings();
         if constexpr (from_rows) {
+            auto const chosen = [&](auto&& trees) {
+                using drafter = budgeted_block_drafter<block_drafter_model, sampler, std::decay_t<decltype(trees)>>;
+                return make_speculative<verifier>(target, drafter(model, *s.choices, trees))(prompt, options,
+                                                                                             on_tokens);
+            };
+            if (s.choices != nullptr && shape.size() == 1) {
+                if (s.by_reach)
+                    return chosen(estimated_budgeted<budgeted_reach_shape<>>(*s.choices, children, model.block_size()));
+                return chosen(estimated_budgeted<budgeted_shape<>>(*s.choices, children));
+            }
             if (s.by_reach && shape.size() == 1) {
                 using drafter = block_drafter<block_drafter_model, sampler, estimated_reach_shape>;
                 return make_speculative<verifier>(

@@ -37,15 +37,19 @@ inline std::string default_tree_of_block(sampling_params const& w) {
     return config.markov_rank > 0 && !w.greedy() ? "reach" : "best";
 }
 
-/// The largest tree of that shape, or from the rows of the block drafter: its nodes with the root.
-inline std::int32_t most_nodes_of_block(topology const& shape) {
+/// The largest tree of that shape, or from the rows of the block drafter: its nodes with the root. `automatic`: their
+/// number is chosen at each step.
+inline std::int32_t most_nodes_of_block(topology const& shape, bool automatic) {
     method_settings const& s = settings();
     if (shape.size() > 1) return shape.size();
     if (!s.by_reach) return s.budget + 1;
+    auto const levels = read_block_drafter_config(std::filesystem::path(s.block_drafter) / "config.json").block_size;
+    // Children cost 1 / budget or more each, and no more than 1 is accepted at a level.
+    if (automatic) return levels * s.budget + 1;
     if (s.least < 0.01) throw std::runtime_error("--tree reach: --least is 0.01 or more");
     // No level has more than 1 / least nodes with children.
     auto const widest = most_children_from_rows * static_cast<std::int32_t>(1 / s.least);
-    return read_block_drafter_config(std::filesystem::path(s.block_drafter) / "config.json").block_size * widest + 1;
+    return levels * widest + 1;
 }
 
 /// Levels of trees of that shape; of trees from rows as many as the block has.

@@ -17,6 +17,7 @@
 
 #include "automatic_trees.hpp"
 #include "command_line.hpp"
+#include "generate/block_costs.hpp"
 #include "generate/chat.hpp"
 #include "generate/compare.hpp"
 #include "generate/decisions.hpp"
@@ -31,6 +32,7 @@
 #include "generate/report.hpp"
 #include "generate/search.hpp"
 #include "generate/tree_methods.hpp"
+#include "multidraft/control/budget_controller.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "transformer/gguf.hpp"
@@ -155,8 +157,8 @@ int run(int argc, char** argv) {
            "--drafter", drafter,
            "independent: the model of --draft; block: the target's block drafter, in the directory "
            "block-drafter beside it; or the directory of one. It reads the target's hidden states and drafts all "
-           "levels in one call. Not with --draft, --chat, --prompt-file, --search, --dump-decisions, --costs, --tree "
-           "auto, --method auto or --device cuda")
+           "levels in one call. Not with --draft, --chat, --prompt-file, --search, --dump-decisions, --method auto or "
+           "--device cuda")
         ->capture_default_str();
     app.add_option("--tokenizer", tokenizer_file,
                    "tokenizer.model (default: in the target's directory or beside it, or in the GGUF file)");
@@ -306,7 +308,8 @@ int run(int argc, char** argv) {
     app.add_option(
            "--threads", model_options.threads,
            "threads of a model (0: one for a small one, else at each call as many as have been fastest lately, so "
-           "that a core in other use does no harm; the text does not depend on it, unless --tree auto finds other trees "
+           "that a core in other use does no harm; the text does not depend on it, unless --tree auto finds other "
+           "trees "
            "worth their time)")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
@@ -354,12 +357,11 @@ int run(int argc, char** argv) {
     bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
     bool const one_text = !compare_all && !search_trees && !dump_decisions;
     bool const many_texts = file_option->count() > 0;
-    if (by_block && (draft_option->count() > 0 || talks || many_texts || search_trees || dump_decisions ||
-                     !costs.empty() || tree == "auto" || device != "cpu"))
+    if (by_block &&
+        (draft_option->count() > 0 || talks || many_texts || search_trees || dump_decisions || device != "cpu"))
         throw std::runtime_error(
             "--drafter " + drafter +
-            ": not with --draft, --chat, --prompt-file, --search, --dump-decisions, --costs, --tree "
-            "auto or --device cuda");
+            ": not with --draft, --chat, --prompt-file, --search, --dump-decisions or --device cuda");
     if (!by_block && is_from_rows(tree))
         throw std::runtime_error("--tree " + tree +
                                  ": chosen from the rows of a block drafter; name one with --drafter");
@@ -399,7 +401,14 @@ int run(int argc, char** argv) {
     std::int32_t const most_nodes = budget_option->count() > 0 ? budget : 16;
     single.budget = most_nodes;
     controller_options choices;
-    if (automatic) choices = choices_of(how, how.forks_only, how.chains_only ? 1 : how.most_children, most_nodes);
+    // Where a draft is nearly certain, trees are those of its likeliest tokens, which are known before they are drawn.
+    if (automatic && by_block)
+        single.by_reach =
+            options.draft_sampling->temperature >= 0.3F && default_tree_of_block(options.sampling) == "reach";
+    if (automatic && by_block && !how.trees_from_rows)
+        throw std::runtime_error("--tree auto: " + how.name + " takes shapes only, such as fork:3x1");
+    if (automatic && !by_block)
+        choices = choices_of(how, how.forks_only, how.chains_only ? 1 : how.most_children, most_nodes);
     if (!tree.empty() && !how.tree.empty() && tree_text != tree && !compare_all)
         throw std::runtime_error("--tree " + tree + ": " + how.name +
                                  (is_from_rows(tree)      ? " takes shapes only, such as fork:3x1"
@@ -422,7 +431,7 @@ int run(int argc, char** argv) {
     // Best-first trees and beams read more nodes than their tree has; a look-up adds some.
     std::int32_t nodes = automatic ? std::max(shape.size(), most_nodes + 1) : shape.size();
     if (search_trees) nodes = std::max(nodes, most_nodes_of_search(budget));
-    if (by_block) nodes = std::max(nodes, most_nodes_of_block(shape));
+    if (by_block) nodes = std::max(nodes, most_nodes_of_block(shape, automatic));
     model_options.tree_entries = std::max(model_options.tree_entries, 4 * nodes + 64);
     single.models = model_options;
     auto const load = [&](std::string const& directory) {
@@ -547,23 +556,28 @@ int run(int argc, char** argv) {
     std::string costs_file = costs;
     if (automatic) {
         choices.learns_times = !repeatable;
+        auto const measure = [&] {
+            if (by_block) return measure_block_times(target, how, prompts.front(), options, most_nodes);
+            return measure_times(target, draft, how, prompts.front(), options, most_nodes);
+        };
         if (!costs.empty() || kept_costs.empty()) {
-            times.push_back(times_of(costs, target, draft, how, prompts.front(), options, most_nodes));
+            times.push_back(times_of(costs, how, measure));
         } else {
-            auto const what = what_costs_are_of({name_of_model(target_dir), name_of_model(draft_dir), device, numbers,
-                                                 std::to_string(model_options.threads) + " threads",
-                                                 how.name, std::to_string(most_nodes) + " nodes"});
+            auto const what = what_costs_are_of(
+                {name_of_model(target_dir), name_of_model(by_block ? single.block_drafter : draft_dir), device, numbers,
+                 std::to_string(model_options.threads) + " threads", how.name, std::to_string(most_nodes) + " nodes"});
             auto const file = file_of_kept_costs(kept_costs, what);
             if (auto known = read_kept_times(file, what, how)) {
                 times.push_back(std::move(*known));
             } else {
-                times.push_back(measure_times(target, draft, how, prompts.front(), options, most_nodes));
+                times.push_back(measure());
                 keep_times(file, what, times.front(), how);
             }
             costs_file = file.string();
         }
     }
     std::unique_ptr<automatic_tree> chosen;
+    std::optional<budget_controller> chosen_nodes;
     std::uint64_t const first_seed = options.seed;
     for (std::uint64_t r = 0; r < repeat; ++r) {
         options.seed = first_seed + r;
@@ -585,7 +599,13 @@ int run(int argc, char** argv) {
         }
         energy.start();
         // Rates and times carry over from text to text, except where equal seeds shall give equal texts.
-        if (automatic && (!chosen || repeatable)) chosen = std::make_unique<automatic_tree>(times.front(), choices);
+        if (automatic && !by_block && (!chosen || repeatable))
+            chosen = std::make_unique<automatic_tree>(times.front(), choices);
+        if (automatic && by_block && (!chosen_nodes || repeatable)) {
+            chosen_nodes.emplace(times.front(),
+                                 budget_options{.nodes = most_nodes, .learns_times = choices.learns_times});
+            single.choices = &*chosen_nodes;
+        }
         generation const g = chosen ? how.run_choices(target, draft, *chosen, prompts.front(), options, print)
                                     : how.run(target, draft, shape, prompts.front(), options, print);
         auto const joules = energy.joules();

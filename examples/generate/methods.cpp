@@ -57,6 +57,7 @@ std::vector<method> const& offered_methods() {
             list.push_back(m);
             list.back().run = m.run_block;
             list.back().run_choices = {};
+            list.back().verifiers = {m.name};
             if (m.trees_from_rows) list.back().tree = "best";
         }
         return list;

@@ -9,12 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "transformer/block_drafter.hpp"
 #include "transformer/transformer.hpp"
 #include "tree_choices.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+class budget_controller;
+}
 
 namespace multidraft::examples {
 
@@ -52,19 +57,20 @@ struct method_settings {
     std::string early_stop;     ///< directory of the decision models' weights
     std::string block_drafter;  ///< directory of the target's block drafter; empty: an independent draft model
     transformer_options models;
-    double least = 0.1;               ///< best_first, trees from rows: the least worth of a draw
-    std::int32_t budget = 16;         ///< trees from rows: drafted nodes at most
-    bool by_reach = false;            ///< trees from rows: by the reach of each node, not best first
-    std::string stop_by = "none";     ///< target_initialised: by which decision model: probabilities, hidden
-    double stop_below = 0.4;          ///< early stopping: the probability below which a level is not drawn
-    std::int32_t lookup_paths = 2;    ///< look-up: continuations
-    std::int32_t lookup_longest = 4;  ///< look-up: tokens of the longest match
-    double fallback = 0.5;            ///< BiLD
-    float rollback = 3.0F;            ///< BiLD, nats
-    float joint_threshold = 0.1F;     ///< MTAD
-    std::int32_t beams = 4;           ///< MTAD and joint decoding
-    float typical_epsilon = 0.09F;    ///< typical acceptance
-    float typical_delta = 0.3F;       ///< typical acceptance
+    double least = 0.1;                    ///< best_first, trees from rows: the least worth of a draw
+    std::int32_t budget = 16;              ///< trees from rows: drafted nodes at most
+    bool by_reach = false;                 ///< trees from rows: by the reach of each node, not best first
+    budget_controller* choices = nullptr;  ///< trees from rows: chooses their nodes at each step; null: nothing does
+    std::string stop_by = "none";          ///< target_initialised: by which decision model: probabilities, hidden
+    double stop_below = 0.4;               ///< early stopping: the probability below which a level is not drawn
+    std::int32_t lookup_paths = 2;         ///< look-up: continuations
+    std::int32_t lookup_longest = 4;       ///< look-up: tokens of the longest match
+    double fallback = 0.5;                 ///< BiLD
+    float rollback = 3.0F;                 ///< BiLD, nats
+    float joint_threshold = 0.1F;          ///< MTAD
+    std::int32_t beams = 4;                ///< MTAD and joint decoding
+    float typical_epsilon = 0.09F;         ///< typical acceptance
+    float typical_delta = 0.3F;            ///< typical acceptance
 };
 
 /// The settings of this program. They are read when a method runs.

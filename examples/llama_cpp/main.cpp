@@ -268,7 +268,8 @@ int run(int argc, char** argv) {
     std::vector<step_times> times;  // one, where trees are chosen
     if (choose) {
         choices.learns_times = costs.empty();
-        times.push_back(times_of(costs, target, *draft, how, tokens, options, budget));
+        times.push_back(
+            times_of(costs, how, [&] { return measure_times(target, *draft, how, tokens, options, budget); }));
     }
 
     if (compare) {

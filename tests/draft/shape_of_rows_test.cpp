@@ -166,5 +166,30 @@ TEST(shape_of_rows, refuses_budgets_out_of_their_range) {
         EXPECT_THROW(static_cast<void>(shape_of_rows(draft::iid{}, rows, budget)), invalid_input);
 }
 
+TEST(shape_of_rows, corrects_the_chances_by_the_number_of_children) {
+    auto const rows = falling_rows(4, 5, 3);
+    auto corrected = outlook_of(rows);
+    std::vector<double> const for_one{1.5, 0.5};
+    std::vector<double> const for_two{0.2, 1.2};
+    for (index_t n = 1; n <= 4; ++n) {
+        auto const before = chances_of(draft::stratified{}, corrected[0], n);
+        depth_outlook other = corrected[0];
+        other.corrections = for_two;
+        auto const after = chances_of(draft::stratified{}, other, n);
+        EXPECT_NEAR(after.any(), std::min(1.0, (n == 1 ? 0.2 : 1.2) * before.any()), 1e-12) << n;
+        EXPECT_NEAR(after.of_draw() * before.any(), before.of_draw() * after.any(), 1e-12) << "in proportion";
+    }
+    for (depth_outlook& row : corrected) row.corrections = for_one;
+    EXPECT_EQ(shape_of_rows(draft::stratified{}, corrected, {.nodes = 3, .children = 3}), chain(3));
+    for (depth_outlook& row : corrected) row.corrections = for_two;
+    EXPECT_EQ(shape_of_rows(draft::stratified{}, corrected, {.nodes = 2, .children = 3}).child_count(0), 2);
+}
+
+TEST(rate_of_draw, rises_with_the_certainty_of_the_row) {
+    EXPECT_NEAR(draft::rate_of_draw(std::vector<double>{1.0}), 0.9, 1e-12);
+    EXPECT_NEAR(draft::rate_of_draw({}), 0.55, 1e-12);
+    EXPECT_NEAR(draft::rate_of_draw(std::vector<double>{0.5, 0.5}), 0.725, 1e-12);
+}
+
 }  // namespace
 }  // namespace multidraft

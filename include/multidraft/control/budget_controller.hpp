@@ -31,7 +31,7 @@ struct budget_options {
     std::int32_t nodes = 32;  ///< of a tree at most, the root not counted, in [1, 256]
     double memory = 100;
     double slack = 0.0125;
-    double credit = 1;
+    double credit = 2;
     bool learns_times = true;
 
     /// Throws `invalid_input` naming the field that is out of its range.
@@ -47,7 +47,8 @@ struct budget_options {
 /// The tree is the one with the most expected tokens less the price of its seconds. The price is the tokens per second
 /// of the steps so far: that maximises the tokens per second of the whole text, where the most tokens per second of
 /// each step would buy too many nodes in steps that promise little. What is expected by the rows is corrected by what
-/// came about: at each level the ratio of the rates of two `acceptance_history`, of outcomes and of expectations.
+/// came about: at each level and for each number of children the ratio of the rates of two `acceptance_history`, of
+/// outcomes and of expectations.
 ///
 /// The choice depends on rows and on earlier steps, on no draw of the step: every verifier is lossless for it that
 /// allows the shape. It never reads a clock; with `learns_times` false it is a function of the text's draws and the
@@ -89,12 +90,12 @@ public:
     /// The numbers of nodes for which trees are offered: 1, 2, 4, .. and the largest.
     [[nodiscard]] std::span<node_id const> budgets() const noexcept { return budgets_; }
 
-    /// The factor by which children at a level have been accepted more often than the rows said.
-    [[nodiscard]] double correction(std::int32_t level) const noexcept {
-        return real_.rate(level, 1) / expected_.rate(level, 1);
+    /// The factor by which one of n children at a level has been accepted more often than the rows said.
+    [[nodiscard]] double correction(std::int32_t level, std::int32_t n) const noexcept {
+        return real_.rate(level, n) / expected_.rate(level, n);
     }
 
-    /// The index of the best offer. They have rising numbers of nodes, the root alone first. O(offers). Throws
+    /// The index of the best offer, of which the first is the root alone. O(offers). Throws
     /// `invalid_input` for no offer.
     [[nodiscard]] std::size_t choose(std::span<tree_offer const> offers) {
         if (offers.empty()) refuse("offers.size", 0, "the root alone is offered always");
@@ -111,7 +112,7 @@ public:
         std::size_t best = 0;
         for (std::size_t k = 1; k < offers.size(); ++k)
             if (!(seconds_of(offers[k]) > most) && worth(k) > worth(best)) best = k;
-        least_ = least_of(offers, best);
+        least_ = least_of(offers[best], price);
         double const tokens = 1 + offers[best].tokens;
         double const seconds = seconds_of(offers[best]);
         past_.tokens += tokens;
@@ -120,7 +121,7 @@ public:
         return best;
     }
 
-    /// What a node of the chosen tree adds to the accepted tokens at least, for `reach_shape`: 1 / nodes or more.
+    /// What a node of the chosen tree costs, in accepted tokens, for `reach_shape`: 1 / nodes or more.
     [[nodiscard]] double least() const noexcept { return least_; }
 
     /// What the rows say, without correction, of the nodes of the chosen tree: the chance of each once its parent is
@@ -170,15 +171,12 @@ private:
     [[nodiscard]] double allowed() const {
         return balance_.saved + options_.slack * balance_.spent + options_.credit * seconds_of_nothing();
     }
-    /// Between what the last nodes of the best offer add each, and what the next would.
-    [[nodiscard]] double least_of(std::span<tree_offer const> offers, std::size_t best) const {
-        auto const slope = [&](std::size_t k) {
-            double const more = offers[k].tokens - offers[k - 1].tokens;
-            return more / std::max(1, offers[k].nodes - offers[k - 1].nodes);
-        };
-        if (best == 0) return 1;
-        double const after = best + 1 < offers.size() ? slope(best + 1) : 0;
-        return std::clamp((slope(best) + after) / 2, 1.0 / options_.nodes, 1.0);
+    /// What a node of the best offer costs, in tokens.
+    [[nodiscard]] double least_of(tree_offer const& best, double price) const {
+        if (best.nodes == 0) return 1;
+        double const rows = times_.target(2 * best.nodes + 1) - times_.target(best.nodes + 1);
+        double const each = (rows + best.inner * times_.library[0].inner) / best.nodes;
+        return std::clamp(price * each, 1.0 / options_.nodes, 1.0);
     }
     /// Lets what was counted decay by the steps since.
     void fade() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -29,13 +30,16 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
+#include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The best-first tree (`draft::shape_of_rows`) of the number of nodes that a controller chooses, all before the first
-/// draw. Below a temperature of the draft of 0.3 the chances are those of its likeliest tokens at temperature 1, as at
-/// 0: which token the target takes is less certain than such rows are.
+/// The tree that a controller chooses, before the first draw, among the best-first trees (`draft::shape_of_rows`) of 1,
+/// 2, 4, .. nodes and chains of 1, 2, 3, .. levels: where rows cost something, a chain of single draws often gives more
+/// tokens than the best-first tree of as many nodes. Each is judged by the rows and by what was accepted where nodes
+/// had as many children. Below a temperature of the draft of 0.3 the chances are those of its likeliest tokens at
+/// temperature 1, as at 0: which token the target takes is less certain than such rows are.
 ///
 /// `Chooser` is a `budget_controller`, or has its `budgets`, `correction`, `choose` and `expect`, none of which may
 /// look at the step's draws. It belongs to the caller.
@@ -63,10 +67,14 @@ public:
         sampling_params by = w;
         if (certain) by.temperature = 0;
         outlook_.read(g, model, rows, depth, root, w, by, children_, {});
-        corrected_.assign(outlook_.depths().begin(), outlook_.depths().end());
+        rows_.assign(outlook_.depths().begin(), outlook_.depths().end());
+        corrections_.resize(static_cast<std::size_t>(depth));
         for (std::int32_t d = 0; d < depth; ++d) {
-            draft::child_rates& rates = corrected_[static_cast<std::size_t>(d)].rates;
-            rates = rates.scaled_to(choices_->correction(d) * rates.draw);
+            draft::depth_outlook& row = rows_[static_cast<std::size_t>(d)];
+            if constexpr (!estimates_acceptance<Model>) row.rates.draw = draft::rate_of_draw(row.likeliest);
+            auto& of_row = corrections_[static_cast<std::size_t>(d)];
+            for (std::size_t n = 0; n < of_row.size(); ++n)
+                of_row[n] = choices_->correction(d, static_cast<std::int32_t>(n) + 1);
         }
         if (certain)
             choose(draft::top_n{});
@@ -75,49 +83,63 @@ public:
     }
     /// The tree of the step.
     [[nodiscard]] topology const& shape() const noexcept { return trees_[chosen_]; }
+    /// The corrections of that step at a depth by numbers of children.
+    [[nodiscard]] std::span<double const> corrections(std::int32_t depth) const noexcept {
+        return corrections_[static_cast<std::size_t>(depth)];
+    }
 
 private:
     template <class Sampler>
     void choose(Sampler const& sampler) {
+        for (std::size_t d = 0; d < rows_.size(); ++d) rows_[d].corrections = corrections_[d];
         offers_.assign(1, tree_offer{});
-        for (node_id const nodes : choices_->budgets()) {
-            topology tree = draft::shape_of_rows(sampler, corrected_, {.nodes = nodes, .children = children_});
-            if (tree.size() <= trees_.back().size()) break;
-            tree_offer offer{tree.size() - 1, 0, draft::shape_chances<Sampler>(sampler, corrected_, tree, chances_)};
-            for (node_id v = 0; v < tree.size(); ++v) offer.inner += tree.child_count(v) > 0 ? 1 : 0;
-            offers_.push_back(offer);
+        auto const offer = [&](topology tree) {
+            tree_offer one{tree.size() - 1, 0, draft::shape_chances<Sampler>(sampler, rows_, tree, chances_)};
+            for (node_id v = 0; v < tree.size(); ++v) one.inner += tree.child_count(v) > 0 ? 1 : 0;
+            offers_.push_back(one);
             trees_.push_back(std::move(tree));
+        };
+        for (node_id const nodes : choices_->budgets()) {
+            topology tree = draft::shape_of_rows(sampler, rows_, {.nodes = nodes, .children = children_});
+            if (tree.size() <= trees_.back().size()) break;
+            offer(std::move(tree));
         }
+        for (std::int32_t d = 1; d <= std::min(static_cast<std::int32_t>(rows_.size()), choices_->budgets().back());
+             ++d)
+            offer(chain(d));
         chosen_ = choices_->choose(offers_);
-        static_cast<void>(draft::shape_chances<Sampler>(sampler, outlook_.depths(), shape(), chances_));
+        for (draft::depth_outlook& row : rows_) row.corrections = {};
+        static_cast<void>(draft::shape_chances<Sampler>(sampler, rows_, shape(), chances_));
         choices_->expect(shape(), chances_);
     }
 
     Chooser* choices_;
     index_t children_;
     block_outlook outlook_;
-    std::vector<draft::depth_outlook> corrected_;
+    std::vector<draft::depth_outlook> rows_;
+    std::vector<std::array<double, static_cast<std::size_t>(acceptance_history::most_children)>> corrections_;
     std::vector<topology> trees_ = std::vector<topology>(1);
     std::vector<tree_offer> offers_;
     std::vector<double> chances_;
     std::size_t chosen_ = 0;
 };
 
-/// `reach_shape` whose price of a child is that of the tree that `budgeted_shape` would choose: fixed before the first
-/// draw, so that the number of children depends on the node's own context. No level has more nodes with children than
-/// the largest budget.
+/// The chain that `budgeted_shape` would choose; where that would be another tree `reach_shape`, whose price of a child
+/// is that of a row there. Both are fixed before the first draw, so that the number of children depends on the node's
+/// own context. No level has more nodes than the largest budget.
 template <class Chooser = budget_controller>
 class budgeted_reach_shape : public reach_shape {
 public:
     /// `children` of a node at most, >= 1, and as many `levels` at most. Throws `invalid_input` for others.
     budgeted_reach_shape(Chooser& choices, index_t children, std::int32_t levels)
-        : reach_shape(1, children, levels), choices_(&choices), best_(choices, children) {}
+        : reach_shape(1, children, levels), choices_(&choices), children_(children), best_(choices, children) {}
 
     /// Chooses the price of a step from its rows.
     template <class Model, class Sampler>
     void start(host_group const& g, Model& model, block_rows<Model>& rows, std::int32_t depth, token_id root,
                sampling_params const& w, Sampler const& sampler) {
         best_.start(g, model, rows, depth, root, w, sampler);
+        is_chain_ = best_.shape().width() == 1;
         reach_shape::start();
         parents_.assign(1, none);
         chances_.assign(1, 1.0);
@@ -126,8 +148,9 @@ public:
     template <class Model, class Sampler>
     [[nodiscard]] index_t children(host_group const& g, Model const& model, block_rows<Model> const& rows, index_t row,
                                    node_id node, token_id token, sampling_params const& w, Sampler const& sampler) {
-        if (best_.shape().size() == 1) return 0;
-        this->use(choices_->least(), choices_->correction(rows[row].depth));
+        std::int32_t const d = rows[row].depth;
+        if (d >= best_.shape().max_depth() && is_chain_) return 0;
+        this->use(is_chain_ ? almost_nothing : choices_->least(), is_chain_ ? 1 : children_, best_.corrections(d));
         return reach_shape::children(g, model, rows, row, node, token, w, sampler);
     }
     /// The children that were drawn then.
@@ -141,8 +164,12 @@ public:
     }
 
 private:
+    static constexpr double almost_nothing = 1e-9;  ///< as a price, of children that are chosen already
+
     Chooser* choices_;
+    index_t children_;
     budgeted_shape<Chooser> best_;
+    bool is_chain_ = true;
     std::vector<node_id> parents_;
     std::vector<double> chances_;
 };

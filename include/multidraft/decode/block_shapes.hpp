@@ -123,13 +123,15 @@ public:
             rates = rates_.scaled_to(model.confidence(rows[row].depth, token));
         else if constexpr (estimates_acceptance<Model>)
             rates = rates_.scaled_to(model.confidence(rows[row].depth));
-        draft::child_rates const usual = rates;
-        if (correction_ != 1) rates = rates.scaled_to(correction_ * rates.draw);
+        else if (by_row_)
+            rates.draw = draft::rate_of_draw(likeliest_);
+        draft::depth_outlook const outlook{likeliest_, rates, corrections_};
         double const reach = reach_[static_cast<std::size_t>(node)] / least_;
         auto const chosen = [&](auto const& by) {
-            index_t const n = draft::best_children(by, likeliest_, rates, reach, children_);
-            if (n > 0) chances_ = draft::chances_of(by, likeliest_, n, rates);
-            if (n > 0) usual_chances_ = draft::chances_of(by, likeliest_, n, usual);
+            index_t const n = draft::best_children(reach, children_,
+                                                   [&](index_t k) { return draft::chances_of(by, outlook, k).any(); });
+            if (n > 0) chances_ = draft::chances_of(by, outlook, n);
+            if (n > 0) usual_chances_ = draft::chances_of(by, likeliest_, n, rates);
             return n;
         };
         return w.greedy() ? chosen(draft::top_n{}) : chosen(sampler);
@@ -141,11 +143,14 @@ public:
     }
 
 protected:
-    /// Sets the price of a child, and the factor by which a draw of the nodes that follow is accepted more often than
-    /// the rates say. Neither may depend on what is drawn in the step.
-    void use(double least, double correction) noexcept {
+    /// Sets the price of a child, the children of a node at most, and for the nodes that follow the corrections of the
+    /// rates (`draft::depth_outlook`), which are then those of each row (`draft::rate_of_draw`). None may depend on
+    /// what is drawn in the step.
+    void use(double least, index_t children, std::span<double const> corrections) noexcept {
         least_ = least;
-        correction_ = correction;
+        children_ = children;
+        corrections_ = corrections;
+        by_row_ = true;
     }
     /// The chance of child k of the last node with children by the rates alone.
     [[nodiscard]] double usual_chance(index_t k) const noexcept { return chance(usual_chances_, k); }
@@ -159,7 +164,8 @@ private:
     index_t children_;
     std::int32_t levels_;
     draft::child_rates rates_;
-    double correction_ = 1;
+    std::span<double const> corrections_;
+    bool by_row_ = false;
     std::vector<double> reach_;  ///< of each node
     std::vector<token_id> tokens_;
     std::vector<double> likeliest_;

@@ -73,6 +73,15 @@ struct child_rates {
     }
 };
 
+/// How often a single draw from the whole row is accepted, by its largest probabilities: the more often, the less is
+/// left to chance. Measured with the shipped block drafter at temperatures 0.7 and 1, from 0.55 for a row without a
+/// likely token to 0.9 for one that has no other. O(likeliest).
+[[nodiscard]] inline double rate_of_draw(std::span<double const> likeliest) noexcept {
+    double same = 0;  // the chance that two draws are the same
+    for (double const q : likeliest) same += q * q;
+    return 0.55 + 0.35 * std::min(same, 1.0);
+}
+
 /// The estimated probabilities that the children of a reached node are accepted. They sum to 1 at most.
 struct child_chances {
     child_shares shares;
@@ -83,6 +92,11 @@ struct child_chances {
     [[nodiscard]] double of_draw() const noexcept { return shares.draws > 0 ? draws / shares.draws : 0; }
     /// The chance that any child is accepted.
     [[nodiscard]] double any() const noexcept { return factor * (1 - shares.left) + draws; }
+    /// All chances times `ratio`, or less so that they sum to 1.
+    [[nodiscard]] child_chances scaled_by(double ratio) const noexcept {
+        if (ratio * any() > 1) ratio = 1 / any();
+        return {shares, ratio * factor, ratio * draws};
+    }
 };
 
 /// The chances of n >= 1 children: those of certain children are in proportion to their probabilities; j draws from the
@@ -103,21 +117,27 @@ template <class Sampler>
     return chances;
 }
 
-/// The number of children, at most `most`, with the largest gain: `reach` times the chance that any is accepted, less 1
-/// for each. `reach` is the node's probability of being reached over the cost of a node, in accepted tokens. Ties go to
-/// the fewest. O(most^2).
-template <class Sampler>
-[[nodiscard]] index_t best_children(Sampler const& sampler, std::span<double const> likeliest, child_rates const& rates,
-                                    double reach, index_t most) noexcept {
+/// The number of children, at most `most`, with the largest gain: `reach` times the chance that any is accepted,
+/// `any(n)`, less 1 for each. `reach` is the node's probability of being reached over the cost of a node, in accepted
+/// tokens. Ties go to the fewest.
+template <class Any>
+[[nodiscard]] index_t best_children(double reach, index_t most, Any const& any) noexcept {
     index_t best = 0;
     double best_gain = 0;
     for (index_t n = 1; n <= most; ++n) {
-        double const gain = reach * chances_of(sampler, likeliest, n, rates).any() - n;
+        double const gain = reach * any(n) - n;
         if (!(gain > best_gain)) continue;
         best_gain = gain;
         best = n;
     }
     return best;
+}
+
+/// That by the chances of a row. O(most^2).
+template <class Sampler>
+[[nodiscard]] index_t best_children(Sampler const& sampler, std::span<double const> likeliest, child_rates const& rates,
+                                    double reach, index_t most) noexcept {
+    return best_children(reach, most, [&](index_t n) { return chances_of(sampler, likeliest, n, rates).any(); });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::draft

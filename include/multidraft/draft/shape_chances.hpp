@@ -31,7 +31,7 @@ double shape_chances(Sampler const& sampler, std::span<depth_outlook const> rows
         node_range const children = shape.children(v);
         if (children.count == 0) continue;
         depth_outlook const& row = rows[static_cast<std::size_t>(shape.depth(v))];
-        child_chances const of = chances_of(sampler, row.likeliest, children.count, row.rates);
+        child_chances const of = chances_of(sampler, row, children.count);
         for (index_t k = 0; k < children.count; ++k) {
             auto const child = static_cast<std::size_t>(children.first + k);
             chances[child] =

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <queue>
@@ -22,7 +23,17 @@ struct depth_outlook {
     /// The largest probabilities of the row, in falling order: as many as a node may have children.
     std::span<double const> likeliest;
     child_rates rates{};  ///< how often children drawn from rows like it are accepted
+    /// By how much more often than these rates say n children are accepted, for n = 1, 2, ..; the last for all more.
+    std::span<double const> corrections{};
 };
+
+/// The chances of n >= 1 children by that row.
+template <class Sampler>
+[[nodiscard]] child_chances chances_of(Sampler const& sampler, depth_outlook const& row, index_t n) noexcept {
+    child_chances const chances = chances_of(sampler, row.likeliest, n, row.rates);
+    if (row.corrections.empty()) return chances;
+    return chances.scaled_by(row.corrections[std::min(static_cast<std::size_t>(n), row.corrections.size()) - 1]);
+}
 
 /// What a tree may cost.
 struct shape_budget {
@@ -48,8 +59,7 @@ public:
         : rows_(rows), budget_(budget) {
         for (depth_outlook const& row : rows) {
             chances_.push_back({});
-            for (index_t n = 1; n <= budget.children; ++n)
-                chances_.push_back(chances_of(sampler, row.likeliest, n, row.rates));
+            for (index_t n = 1; n <= budget.children; ++n) chances_.push_back(chances_of(sampler, row, n));
         }
         push(offer_of(0));
     }

@@ -1,0 +1,88 @@
+// The cost of steps of a block drafter by the size of their trees.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "call_seconds.hpp"
+#include "generate/methods.hpp"
+#include "multidraft/analysis/configuration_search.hpp"
+#include "multidraft/control/budget_controller.hpp"
+#include "multidraft/control/controller.hpp"
+#include "multidraft/decode/options.hpp"
+#include "multidraft/decode/step_outcome.hpp"
+
+namespace multidraft::examples {
+
+/// Measures the times of steps by short texts of the method, without drafts and with trees of 1, 2, 4, .. nodes, in
+/// turn, so that what slows the machine down for a while slows down all of them; the medians of 5 rounds, or fewer (at
+/// least 2) that take some 4 seconds together. The time of a draft has that of choosing the tree. The settings' choices
+/// are left as none.
+inline step_times measure_block_times(transformer& target, method const& how, std::span<token_id const> prompt,
+                                      generation_options options, std::int32_t nodes) {
+    options.max_tokens = std::min(options.max_tokens, 12);
+    options.stop_tokens.clear();
+    options.request = ~options.request;  // other draws than the text's
+    struct size {
+        std::int32_t nodes = 0;  ///< at most
+        std::int64_t steps = 0;
+        std::int64_t drafted = 0;
+        std::int64_t inner = 0;
+        std::vector<double> target{}, draft{}, library{};
+    };
+    std::vector<size> sizes{{0}};
+    for (std::int32_t n = 1; n < nodes; n *= 2) sizes.push_back({n});
+    sizes.push_back({nodes});
+    constexpr double longest = 4;
+    double whole = 0;
+    for (int round = 0; round < 5 && (round < 2 || whole < longest); ++round)
+        for (size& one : sizes) {
+            // Where neither rows nor drafts cost anything, trees have most of the nodes that they may have.
+            budget_controller free({analysis::call_cost({{1, 1.0}}), analysis::call_cost({{1, 0.0}}), {{}}},
+                                   {.nodes = std::max(one.nodes, 1), .credit = 1e9, .learns_times = false});
+            settings().choices = &free;
+            options.observer = [&one](step_view const& step) {
+                for (node_id v = 0; v < step.tree.size(); ++v) one.inner += step.tree.children(v).count > 0 ? 1 : 0;
+            };
+            auto const& way = one.nodes > 0 ? how : find_method(all_methods().front().name);
+            generation_metrics const m = way.run(target, target, topology(), prompt, options, {}).metrics;
+            settings().choices = nullptr;
+            auto const steps = static_cast<double>(std::max<std::int64_t>(m.target_calls, 1));
+            step_seconds const seconds = step_seconds::of(m);
+            one.steps += m.target_calls;
+            one.drafted += m.drafted;
+            one.target.push_back(seconds.target / steps);
+            one.draft.push_back(seconds.draft / static_cast<double>(std::max<std::int64_t>(m.draft_calls, 1)));
+            one.library.push_back(seconds.library / steps);
+            whole += m.seconds;
+        }
+    auto const of_step = [](std::int64_t number, size const& one) {
+        return static_cast<double>(number) / static_cast<double>(std::max<std::int64_t>(one.steps, 1));
+    };
+    std::vector<double> seconds;
+    for (size const& one : sizes) seconds.push_back(median_of(one.target));
+    seconds = nondecreasing(seconds);
+    std::vector<std::pair<std::int32_t, double>> of_target;
+    std::vector<double> draft;
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+        auto const rows = static_cast<std::int32_t>(1.5 + of_step(sizes[k].drafted, sizes[k]));
+        if (of_target.empty() || rows > of_target.back().first) of_target.emplace_back(rows, seconds[k]);
+        if (k > 0) draft.push_back(median_of(sizes[k].draft));
+    }
+    size const& least = sizes[1];
+    size const& most = sizes.back();
+    double const none = median_of(sizes.front().library);
+    double const few = median_of(least.library);
+    double const more = of_step(most.inner, most) - of_step(least.inner, least);
+    double const inner = more > 0 ? std::max(0.0, (median_of(most.library) - few) / more) : 0;
+    double const choosing = std::max(0.0, few - none - inner);
+    return {analysis::call_cost(std::move(of_target)),
+            analysis::call_cost({{1, median_of(draft) + choosing}}),
+            {{none, inner}}};
+}
+
+}  // namespace multidraft::examples
