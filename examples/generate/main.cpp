@@ -198,8 +198,8 @@ int run(int argc, char** argv) {
         "none "
         "worth less than --least; reach: level by level, as many children as are worth --least where the node is "
         "reached "
-        "(default: reach above temperature 0 where rows have a term of the parent's token, without --budget; else "
-        "best)");
+        "(with --method or --show-tree the default is reach above temperature 0 where rows have a term of the parent's "
+        "token, without --budget; else best)");
     std::string costs;
     app.add_option("--costs", costs,
                    "auto: the times of the models, written to this file where there is none, and else read from it, so "
@@ -385,7 +385,7 @@ int run(int argc, char** argv) {
     // Who names a seed expects the same text again: trees are then chosen by kept times and not by a clock.
     bool const repeatable = seed_option->count() > 0 || !costs.empty();
     auto const kept_costs = costs.empty() ? directory_of_kept_costs() : std::filesystem::path();
-    if (tree.empty() && !by_block && one_text && !shows_trees && !by_lookup && !talks && method_option->count() == 0 &&
+    if (tree.empty() && one_text && !shows_trees && !by_lookup && !talks && method_option->count() == 0 &&
         (!repeatable || !costs.empty() || !kept_costs.empty()))
         tree = "auto";
     if (by_block && tree.empty() && budget_option->count() == 0 && (compare_all || how.trees_from_rows))

@@ -13,6 +13,7 @@
 
 #include "control/known_world.hpp"
 #include "decode/text_laws.hpp"
+#include "multidraft/analysis/configuration_search.hpp"
 #include "multidraft/control/budgeted_block_drafter.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
@@ -273,6 +274,21 @@ TEST(budgeted_block_drafter, writes_the_greedy_text_at_temperature_0_in_fewer_ca
     EXPECT_EQ(found.tokens, greedy);
     EXPECT_LT(found.metrics.target_calls, 45);
     EXPECT_EQ(loop(prompt, options).tokens, greedy);
+}
+
+TEST(budgeted_block_drafter, may_draft_nothing_from_the_first_step_on) {
+    table_model<double> target(vocabulary, random_conditional(vocabulary, 11));
+    conditional_block block(vocabulary, 12, 4);
+    step_times const dear{analysis::call_cost({{1, 1.0}, {2, 9.0}}), analysis::call_cost({{1, 9.0}}), {{}}};
+    budget_controller choices(dear, {.learns_times = false});
+    using drafter = budgeted_block_drafter<conditional_block, draft::stratified>;
+    auto loop = make_speculative<verify::nested_ranked_block<law::stratified>>(
+        target, drafter(block, choices, budgeted_shape(choices, 3)));
+    generation_options options;
+    options.max_tokens = 20;
+    auto const found = loop(prompt, options);
+    EXPECT_EQ(found.tokens.size(), 20U);
+    EXPECT_EQ(found.metrics.draft_calls, 0);
 }
 
 TEST(budget_controller, names_bad_input) {

@@ -379,7 +379,7 @@ class Generate(unittest.TestCase):
             block = ("--drafter", str(folder / "block-drafter"))
             common = ("--prompt", PROMPT, "--tokens", "40", "--ignore-eos")
             (greedy,) = objects(*common, "--temperature", "0", "--method", "autoregressive")
-            for tree in ((), ("--tree", "best"), ("--tree", "reach"), ("--tree", "2x2x1"), ("--budget", "40", "--least", "0")):
+            for tree in (("--tree", "best"), ("--tree", "reach"), ("--tree", "2x2x1"), ("--tree", "best", "--budget", "40", "--least", "0")):
                 (one,) = objects(*common, "--temperature", "0", *block, *tree)
                 self.assertEqual(one["token_ids"], greedy["token_ids"], tree)
                 self.assertEqual(one["drafter"], block[1])
@@ -403,18 +403,17 @@ class Generate(unittest.TestCase):
             (folder / "target").symlink_to((MODELS / "target").resolve())
             (folder / "tokenizer.model").symlink_to((MODELS / "tokenizer.model").resolve())
             texts = [objects(*common, "--seed", "4", "--threads", threads, "--target", str(folder / "target"), "--drafter",
-                             "block")[0]["token_ids"] for threads in ("1", "2", "1")]
+                             "block", "--tree", "reach")[0]["token_ids"] for threads in ("1", "2", "1")]
             self.assertEqual(texts[0], texts[1])
             self.assertEqual(texts[0], texts[2])
             if (MODELS / "block-drafter").exists():
-                (shipped,) = objects(*common, "--temperature", "0", "--drafter", "block")
+                (shipped,) = objects(*common, "--temperature", "0", "--drafter", "block", "--tree", "best")
                 self.assertEqual(shipped["token_ids"], greedy["token_ids"])
                 self.assertGreater(shipped["block_efficiency"], 1.5)
             self.assertIn("`-> ", run(*common, *block, "--show-tree").stderr)
             self.assertEqual(run(*common, *block, "--stream", "--seed", "4").stdout, run(*common, *block, "--seed", "4").stdout)
 
-            for more in (("--draft", str(MODELS / "draft")), ("--search",), ("--dump-decisions",), ("--costs", "/tmp/none.json"),
-                         ("--tree", "auto"), ("--prompt-file", "-")):
+            for more in (("--draft", str(MODELS / "draft")), ("--search",), ("--dump-decisions",), ("--prompt-file", "-")):
                 self.assertIn("--drafter " + block[1] + ": not with", self.refused(*block, *more), more)
             self.assertIn("not with a block drafter", self.refused(*block, "--method", "naive/lookup"))
             self.assertIn("not with a block drafter", self.refused(*block, "--method", "auto"))
@@ -426,6 +425,45 @@ class Generate(unittest.TestCase):
             self.assertIn("architectures", self.refused("--drafter", str(MODELS / "draft")))
             (folder / "block-drafter" / "model.safetensors").write_bytes(b"")
             self.assertIn("model.safetensors", self.refused(*block))
+
+    def test_the_trees_of_a_block_drafter_are_chosen_at_each_step(self):
+        with tempfile.TemporaryDirectory() as work:
+            folder = Path(work)
+            write_block_drafter(folder / "block-drafter")
+            block = ("--drafter", str(folder / "block-drafter"), "--tree", "auto")
+            common = ("--prompt", PROMPT, "--tokens", "40", "--ignore-eos")
+            (greedy,) = objects(*common, "--temperature", "0", "--method", "autoregressive")
+            # Kept for this machine; equal seeds give equal texts by them.
+            runs = [objects(*common, *block, "--seed", "4")[0] for _ in range(2)]
+            self.assertEqual(runs[0]["token_ids"], runs[1]["token_ids"])
+            self.assertEqual(runs[0]["draft_calls"], runs[1]["draft_calls"])
+            times = json.loads(Path(runs[0]["costs"]).read_text())
+            self.assertEqual([rows for rows, _ in times["draft_seconds_by_rows"]], [1])
+            self.assertEqual(times["target_seconds_by_rows"][0][0], 1)
+            self.assertGreater(len(times["target_seconds_by_rows"]), 2)
+            self.assertEqual(list(times["library_seconds"]), ["nested_ranked_block/stratified"])
+            # The default, but not where trees are drawn or a method is named.
+            (chosen,) = objects(*common, *block[:2], "--seed", "4")
+            self.assertEqual(chosen["token_ids"], runs[0]["token_ids"])
+            self.assertEqual(chosen["costs"], runs[0]["costs"])
+            for more in (("--show-tree",), ("--method", "ranked_block/stratified")):
+                self.assertNotIn("costs", objects(*common, *block[:2], *more)[0], more)
+            # By a file: where nothing but a step costs anything there are trees, and where a draft is dear none.
+            file = folder / "costs.json"
+            for method in ("nested_ranked_block/stratified", "traversal/sequential", "block/iid"):
+                for seconds, drafts in ((0, True), (1e3, False)):
+                    file.write_text(json.dumps({"target_seconds_by_rows": [[1, 1], [33, 1]], "draft_seconds_by_rows": [[1, seconds]],
+                                                "library_seconds": {method: {"step": 0, "node": 0}}}))
+                    for temperature in ("0", "1"):
+                        (one,) = objects(*common, "--temperature", temperature, *block, "--costs", str(file), "--method", method)
+                        self.assertEqual(one["draft_calls"] > 0, drafts, (method, temperature))
+                        self.assertEqual(one["costs"], str(file))
+                        if temperature == "0":
+                            self.assertEqual(one["token_ids"], greedy["token_ids"], method)
+            self.assertIn("holds no times of ranked_block", self.refused(*block, "--costs", str(file), "--method", "ranked_block/stratified"))
+            self.assertIn("takes shapes only", self.refused(*block, "--method", "shared_randomness"))
+            self.assertIn("for --tree auto", self.refused(*block[:2], "--tree", "best", "--costs", str(file)))
+            self.assertIn("not for --compare", self.refused(*block, "--compare"))
 
     def test_typical_acceptance_has_its_thresholds(self):
         common = ("--prompt", PROMPT, "--tokens", "40", "--method", "lossy/typical_acceptance", "--tree", "3x1x1")

@@ -22,6 +22,7 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
+#include "multidraft/tree/shapes.hpp"
 #include "support/chi_squared.hpp"
 #include "support/proved_methods.hpp"
 #include "support/simulated_step.hpp"
@@ -166,11 +167,11 @@ TEST(nested_ranked_block, may_look_at_all_rows_for_the_number_of_nodes) {
         std::vector<multidraft::tree_offer> offers(1);
         std::vector<double> chances;
         ASSERT_TRUE(choices.drafts({{}, 2, 1}));
-        for (multidraft::node_id const nodes : choices.budgets()) {
+        for (multidraft::node_id const nodes : choices.budgets())
             trees.push_back(draft::shape_of_rows(draft::iid{}, outlook, {.nodes = nodes, .children = 2}));
-            offers.push_back(
-                {trees.back().size() - 1, 1, draft::shape_chances(draft::iid{}, outlook, trees.back(), chances)});
-        }
+        for (int const depth : {1, 2}) trees.push_back(multidraft::chain(depth));
+        for (std::size_t k = 1; k < trees.size(); ++k)
+            offers.push_back({trees[k].size() - 1, 1, draft::shape_chances(draft::iid{}, outlook, trees[k], chances)});
         multidraft::topology const tree = trees[choices.choose(offers)];
         ++chosen[tree.size()];
         shape_rule const rule{"budget_of_rows", [&](multidraft::testing::undrawn_node const& v) {

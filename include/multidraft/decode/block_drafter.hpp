@@ -72,10 +72,10 @@ public:
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
               Source& source, generation_metrics& m) {
-        if (depth > 0) {
+        {
             detail::stopwatch const time(m.time.draft);
             rows_.call(*model_, text, depth);
-            ++m.draft_calls;
+            m.draft_calls += depth > 0 ? 1 : 0;
         }
         {
             detail::stopwatch const time(m.time.sample);

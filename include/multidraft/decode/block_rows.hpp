@@ -39,13 +39,14 @@ public:
         token_id token = none;  ///< before it; of no matter without a term of the parent
     };
 
-    /// Calls the model: the rows of so many depths, the first one below the last token of `text`.
+    /// Calls the model: the rows of so many depths, the first one below the last token of `text`. For none it does not.
     void call(Model& model, std::span<token_id const> text, std::int32_t depths) {
         rows_.clear();
         vocabulary_ = model.vocabulary();
         width_ = static_cast<std::size_t>(vocabulary_);
         if constexpr (sparse) width_ = std::min(width_, static_cast<std::size_t>(model.candidates()));
         base_.resize(static_cast<std::size_t>(depths) * width_);
+        if (depths == 0) return;
         if constexpr (sparse) {
             tokens_.resize(base_.size());
             model.rows(text, std::span<token_id>(tokens_), std::span<logit>(base_));
