@@ -306,7 +306,8 @@ int run(int argc, char** argv) {
     app.add_option(
            "--threads", model_options.threads,
            "threads of a model (0: one for a small one, else at each call as many as have been fastest lately, so "
-           "that a core in other use does no harm; the text does not depend on it, unless --tree auto finds other trees "
+           "that a core in other use does no harm; the text does not depend on it, unless --tree auto finds other "
+           "trees "
            "worth their time)")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
@@ -551,8 +552,8 @@ int run(int argc, char** argv) {
             times.push_back(times_of(costs, target, draft, how, prompts.front(), options, most_nodes));
         } else {
             auto const what = what_costs_are_of({name_of_model(target_dir), name_of_model(draft_dir), device, numbers,
-                                                 std::to_string(model_options.threads) + " threads",
-                                                 how.name, std::to_string(most_nodes) + " nodes"});
+                                                 std::to_string(model_options.threads) + " threads", how.name,
+                                                 std::to_string(most_nodes) + " nodes"});
             auto const file = file_of_kept_costs(kept_costs, what);
             if (auto known = read_kept_times(file, what, how)) {
                 times.push_back(std::move(*known));
