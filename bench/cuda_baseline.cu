@@ -74,7 +74,7 @@ void measure(stopwatch& watch, double copy, int requests, int nodes, int v) {
     };
     // The bytes are those of a row read once and written once.
     report("plain softmax", 2, watch([&] {
-               softmax<<<rows, threads>>>(logits.data(), out.data(), v);
+               softmax<<<static_cast<unsigned>(rows), threads>>>(logits.data(), out.data(), v);
                return cudaGetLastError();
            }));
     if (n > (std::size_t{1} << 30)) return;  // a sort's memory
