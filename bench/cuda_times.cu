@@ -19,6 +19,7 @@
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/methods/list.hpp"
 #include "support/cuda_device.cuh"
+#include "support/cuda_stopwatch.cuh"
 
 #if !defined(MULTIDRAFT_TIMES_METHOD)
 #define MULTIDRAFT_TIMES_METHOD recursive_rejection_sequential
@@ -30,44 +31,9 @@ using namespace multidraft;
 namespace mc = multidraft::cuda;
 using bench::device_array;
 using bench::require;
+using bench::stopwatch;
 using method = methods::MULTIDRAFT_TIMES_METHOD;
 using element = multidraft::bfloat16;
-
-/// The median seconds of 11 calls after 3 others, each after other data filled the L2 cache.
-class stopwatch {
-public:
-    stopwatch() : flushed_(std::size_t{256} << 20) {
-        require(cudaEventCreate(&begin_));
-        require(cudaEventCreate(&end_));
-    }
-    stopwatch(stopwatch const&) = delete;
-    stopwatch& operator=(stopwatch const&) = delete;
-    ~stopwatch() {
-        static_cast<void>(cudaEventDestroy(begin_));
-        static_cast<void>(cudaEventDestroy(end_));
-    }
-    template <class Call>
-    double operator()(Call const& call) {
-        std::vector<double> seconds;
-        for (int k = 0; k < 14; ++k) {
-            require(cudaMemsetAsync(flushed_.data(), 0, flushed_.size(), nullptr));
-            require(cudaEventRecord(begin_));
-            require(call());
-            require(cudaEventRecord(end_));
-            require(cudaEventSynchronize(end_));
-            float milliseconds = 0;
-            require(cudaEventElapsedTime(&milliseconds, begin_, end_));
-            if (k >= 3) seconds.push_back(static_cast<double>(milliseconds) * 1e-3);
-        }
-        std::sort(seconds.begin(), seconds.end());
-        return seconds[seconds.size() / 2];
-    }
-
-private:
-    device_array<unsigned char> flushed_;
-    cudaEvent_t begin_ = nullptr;
-    cudaEvent_t end_ = nullptr;
-};
 
 /// Random logits of a target, and of a draft that agrees with it for the most part.
 struct fill_logits {
@@ -185,13 +151,7 @@ void measure(stopwatch& watch, double copy, std::int32_t requests, node_id nodes
 void measure_all(double limit) {
     auto const begin = std::chrono::steady_clock::now();
     stopwatch watch;
-    double copy = 0;
-    {
-        constexpr std::size_t bytes = std::size_t{1} << 30;
-        device_array<unsigned char> const from(bytes), to(bytes);
-        copy = 2 * static_cast<double>(bytes) /
-               watch([&] { return cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, nullptr); });
-    }
+    double const copy = bench::bytes_of_copy_per_second(watch);
     std::printf("{\"call\": \"copy\", \"GB_per_s\": %.1f}\n", copy * 1e-9);
     // The cases that matter most come first.
     for (index_t const v : {128256, 32000, 151936})

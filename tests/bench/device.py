@@ -84,7 +84,7 @@ class Plan(unittest.TestCase):
     def test_only_what_the_stages_need_is_built(self):
         names = lambda *stages: [p.name for p in device.programs_of(stages, False)]  # noqa: E731
         self.assertEqual(names("device", "python"), [])
-        self.assertEqual(names("times"), [f"times_{method}" for method in device.TIMED] + ["cuda_bench"])
+        self.assertEqual(names("times"), [f"times_{method}" for method in device.TIMED] + ["cuda_baseline", "cuda_bench"])
         self.assertEqual(len(names("tests")), len(device.TESTS))
         self.assertEqual(names("sanitizers"), ["parity_recursive_rejection_sequential_bfloat16", "trees_test"])
         self.assertEqual(len(set(names(*device.STAGES))), len(names(*device.STAGES)))

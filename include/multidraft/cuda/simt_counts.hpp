@@ -83,7 +83,7 @@ MULTIDRAFT_HD MULTIDRAFT_OUTLINE void add_of_ranks(T const& t, std::uint32_t* lo
     }
 }
 
-/// Counts the bins in windows: `here` bins from `begin` on. `place(i, begin, here, item)`, then `weigh(i, item)`,
+/// Counts the bins in windows: `here` bins from `begin` on. `place(i, begin, here, item)`, then `weigh_item(i, item)`,
 /// set what entry i adds (a default `Item` adds nothing); `add(item, low, high)` adds it; `finish(low, high)` adds
 /// what a thread has kept in registers.
 template <class Item, class Place, class Weigh, class Add, class Finish, class T>

@@ -156,9 +156,9 @@ using law_of_list = typename detail::of_list<Law>::type;
 /// `distribution`, that the next child of a node is drawn from. q is the draft's row of the node, and `drawn` are the
 /// tokens of the children before it, in the order drawn. If the row has no mass there is no further child.
 ///
-/// `draft::by_conditionals<L>` draws from such a law, and `verify::recursive_rejection<L>` is lossless for it. All
+/// `verify::recursive_rejection<L>` is lossless for such a law; tests/support/by_conditionals.hpp draws from it. All
 /// lanes of a group call it together. It returns equal rows for equal arguments, by value: views and numbers that own
-/// no memory. `make_reweighted` makes such a row from q.
+/// no memory. tests/support/reweighted.hpp makes such a row from q.
 template <class L, class G, class Q>
 concept has_conditionals = draft_law<L> && requires(G const& g, Q const& q, span<token_id const> drawn) {
     L::conditional(g, q, drawn);

@@ -32,7 +32,7 @@ concept set_function = requires(F const& inside, token_set set) {
 };
 
 /// A draft law written out: the probability of every tuple of drafted tokens, in the order drawn. Tuples that are left
-/// out have probability 0. `testing::transport_plan` takes the same type.
+/// out have probability 0. The plan in tests/support/optimal_transport.hpp takes the same type.
 using tuple_law = std::map<std::vector<token_id>, double>;
 
 namespace detail {
@@ -129,8 +129,8 @@ struct optimum_of_sets {
 
 /// alpha* = 1 + min over sets H of p(H) - Q(H), for any law, given by its Q ([OptimalMDSD] (8)). O(2^V) calls of Q.
 ///
-/// The dual of optimal transport, whose plan attains it (`testing::transport_plan`). Throws `invalid_input` for a row
-/// that is not a distribution or has more than 24 tokens.
+/// The dual of optimal transport, whose plan attains it (tests/support/optimal_transport.hpp). Throws `invalid_input`
+/// for a row that is not a distribution or has more than 24 tokens.
 template <set_function F>
 [[nodiscard]] optimum_of_sets alpha_star_of_sets(std::span<double const> p, F const& inside) {
     detail::check_set_vocabulary(p.size());

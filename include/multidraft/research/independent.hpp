@@ -36,7 +36,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// The law of the candidates, written out: V^n tuples. The input of `testing::transport_plan`.
+/// The law of the candidates, written out: V^n tuples. The input of the plan in tests/support/optimal_transport.hpp.
 [[nodiscard]] inline tuple_law law_of_independent(std::span<std::vector<double> const> drafts) {
     auto const rows = detail::checked_drafts(drafts.empty() ? 0 : drafts.front().size(), drafts);
     return law_of_conditionals(static_cast<index_t>(rows.size()),

@@ -64,7 +64,7 @@ static_assert(has_all_to_all<single_rank>);
 /// The number of calls of a communicator, and the bytes that this rank sent and received in them.
 struct traffic {
     std::uint64_t calls = 0;
-    std::uint64_t sent = 0;      ///< passed to gathers and sums, counted once; in `all_to_all` for other ranks
+    std::uint64_t sent = 0;      ///< passed to gathers and sums, counted once; in `start_all_to_all` for others
     std::uint64_t received = 0;  ///< from other ranks; the results of sums, counted once
 
     friend constexpr bool operator==(traffic const&, traffic const&) = default;
