@@ -72,6 +72,7 @@ public:
         for (std::int32_t d = 0; d < depth; ++d) {
             draft::depth_outlook& row = rows_[static_cast<std::size_t>(d)];
             if constexpr (!estimates_acceptance<Model>) row.rates.draw = draft::rate_of_draw(row.likeliest);
+            if (certain) row.rates.certain *= more_certain;
             auto& of_row = corrections_[static_cast<std::size_t>(d)];
             for (std::size_t n = 0; n < of_row.size(); ++n)
                 of_row[n] = choices_->correction(d, static_cast<std::int32_t>(n) + 1);
@@ -112,6 +113,10 @@ private:
         static_cast<void>(draft::shape_chances<Sampler>(sampler, rows_, shape(), chances_));
         choices_->expect(shape(), chances_);
     }
+
+    /// How much more often such tokens are accepted than their probabilities at temperature 1 say, by the shipped
+    /// drafter, until the controller has learnt it.
+    static constexpr double more_certain = 1.7;
 
     Chooser* choices_;
     index_t children_;
