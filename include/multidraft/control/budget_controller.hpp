@@ -59,7 +59,9 @@ class budget_controller {
 public:
     /// Throws `invalid_input` for options out of their range and for times that `step_times::validate` refuses.
     explicit budget_controller(step_times times, budget_options const& options = {})
-        : times_(std::move(times)), options_(options), real_(options.memory), expected_(options.memory) {
+        : times_(std::move(times)),
+          options_(options),
+          rates_{acceptance_history(options.memory), acceptance_history(options.memory)} {
         options_.validate();
         times_.validate();
         times_.draft_in_one_call = true;
@@ -76,15 +78,15 @@ public:
 
     /// Whether the next step calls the drafter. Without it the step has the root alone.
     [[nodiscard]] bool drafts(step_situation const& situation) {
-        levels_ = situation.depth;
-        called_ = false;
-        chances_.clear();
-        shape_ = topology();
-        if (levels_ < 1 || idle_ % idle_steps != 0) return false;
+        step_.levels = situation.depth;
+        step_.called = false;
+        step_.chances.clear();
+        step_.shape = topology();
+        if (step_.levels < 1 || idle_ % idle_steps != 0) return false;
         fade();
         if (past_.gain < -most_lost) return false;
-        called_ = !(seconds_of({1, 1, 0}) - seconds_of_nothing() > allowed());
-        return called_;
+        step_.called = !(seconds_of({1, 1, 0}) - seconds_of_nothing() > allowed());
+        return step_.called;
     }
 
     /// The numbers of nodes for which trees are offered: 1, 2, 4, .. and the largest.
@@ -92,7 +94,7 @@ public:
 
     /// The factor by which one of n children at a level has been accepted more often than the rows said.
     [[nodiscard]] double correction(std::int32_t level, std::int32_t n) const noexcept {
-        return real_.rate(level, n) / expected_.rate(level, n);
+        return rates_.outcomes.rate(level, n) / rates_.expectations.rate(level, n);
     }
 
     /// The index of the best offer, of which the first is the root alone. O(offers). Throws
@@ -112,7 +114,7 @@ public:
         std::size_t best = 0;
         for (std::size_t k = 1; k < offers.size(); ++k)
             if (!(seconds_of(offers[k]) > most) && worth(k) > worth(best)) best = k;
-        least_ = least_of(offers[best], price);
+        step_.least = least_of(offers[best], price);
         double const tokens = 1 + offers[best].tokens;
         double const seconds = seconds_of(offers[best]);
         past_.tokens += tokens;
@@ -122,36 +124,36 @@ public:
     }
 
     /// What a node of the chosen tree costs, in accepted tokens, for `reach_shape`: 1 / nodes or more.
-    [[nodiscard]] double least() const noexcept { return least_; }
+    [[nodiscard]] double least() const noexcept { return step_.least; }
 
     /// What the rows say, without correction, of the nodes of the chosen tree: the chance of each once its parent is
     /// accepted (`draft::shape_chances`).
     void expect(topology const& shape, std::span<double const> chances) {
-        shape_ = shape;
-        chances_.assign(chances.begin(), chances.end());
+        step_.shape = shape;
+        step_.chances.assign(chances.begin(), chances.end());
     }
 
     /// Counts the outcome of the step. Where nothing was expected of its tree, only its seconds.
     void learn(step_outcome const& outcome) {
         double const nothing = seconds_of_nothing();
         std::int32_t const inner = draft_calls(outcome.tree, 1, rows_);
-        double seconds = called_ ? seconds_of({outcome.tree.size() - 1, inner, 0}) : nothing;
+        double seconds = step_.called ? seconds_of({outcome.tree.size() - 1, inner, 0}) : nothing;
         double const took = outcome.seconds.target + outcome.seconds.draft + outcome.seconds.library;
         // A step of more than twice the time expected was probably disturbed.
         if (options_.learns_times && took > 0) seconds = std::clamp(took, seconds / 2, 2 * seconds);
         balance_.spent += seconds;
         balance_.saved += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
-        if (options_.learns_times && (called_ || idle_ >= idle_steps)) times_.learn(outcome, 0, 1, rows_);
+        if (options_.learns_times && (step_.called || idle_ >= idle_steps)) times_.learn(outcome, 0, 1, rows_);
         ++unseen_;
-        if (!called_) {
+        if (!step_.called) {
             ++idle_;
             return;
         }
         idle_ = 0;
         fade();
-        if (chances_.size() < 2 || chances_.size() != static_cast<std::size_t>(shape_.size())) return;
-        real_.learn(shape_, outcome);
-        expected_.learn_expected(shape_, outcome, chances_);
+        if (step_.chances.size() < 2 || step_.chances.size() != static_cast<std::size_t>(step_.shape.size())) return;
+        rates_.outcomes.learn(step_.shape, outcome);
+        rates_.expectations.learn_expected(step_.shape, outcome, step_.chances);
     }
 
     /// The current times.
@@ -165,7 +167,7 @@ private:
     static double at_least(double seconds) noexcept { return std::max(seconds, 1e-12); }
     [[nodiscard]] double seconds_of_nothing() const { return times_.target(1) + times_.library[0].step; }
     [[nodiscard]] double seconds_of(tree_offer const& one) const {
-        return times_.target(one.nodes + 1) + times_.draft(std::max(levels_, 1)) + times_.library[0].step +
+        return times_.target(one.nodes + 1) + times_.draft(std::max(step_.levels, 1)) + times_.library[0].step +
                one.inner * times_.library[0].inner;
     }
     [[nodiscard]] double allowed() const {
@@ -183,8 +185,8 @@ private:
         if (!(unseen_ > 0)) return;
         // A step that is counted decays the histories itself.
         if (unseen_ > 1) {
-            real_.pass(unseen_ - 1);
-            expected_.pass(unseen_ - 1);
+            rates_.outcomes.pass(unseen_ - 1);
+            rates_.expectations.pass(unseen_ - 1);
         }
         double const kept = std::pow(1 - 1 / options_.memory, unseen_);
         past_ = {kept * past_.tokens, kept * past_.seconds, kept * past_.gain};
@@ -202,20 +204,28 @@ private:
         double gain = 0;  ///< tokens beyond those of the same seconds without drafts
     };
 
+    struct rates {
+        acceptance_history outcomes;
+        acceptance_history expectations;  ///< by the rows
+    };
+    /// The step that was chosen last.
+    struct present {
+        std::int32_t levels = 0;
+        bool called = false;  ///< the drafter
+        double least = 1;
+        topology shape;
+        std::vector<double> chances;
+    };
+
     step_times times_;
     budget_options options_;
-    acceptance_history real_;
-    acceptance_history expected_;
+    rates rates_;
     std::vector<node_id> budgets_;
     balance balance_;
     sums past_;
-    std::int32_t levels_ = 0;
     std::int32_t idle_ = 0;  ///< steps since the last call of the drafter
     double unseen_ = 0;      ///< steps by which the counts have yet to decay
-    bool called_ = false;
-    double least_ = 1;
-    topology shape_;
-    std::vector<double> chances_;
+    present step_;
     std::vector<std::int32_t> rows_;
 };
 

@@ -123,7 +123,7 @@ public:
             rates = rates_.scaled_to(model.confidence(rows[row].depth, token));
         else if constexpr (estimates_acceptance<Model>)
             rates = rates_.scaled_to(model.confidence(rows[row].depth));
-        else if (by_row_)
+        else if (!corrections_.empty())
             rates.draw = draft::rate_of_draw(likeliest_);
         draft::depth_outlook const outlook{likeliest_, rates, corrections_};
         double const reach = reach_[static_cast<std::size_t>(node)] / least_;
@@ -150,7 +150,6 @@ protected:
         least_ = least;
         children_ = children;
         corrections_ = corrections;
-        by_row_ = true;
     }
     /// The chance of child k of the last node with children by the rates alone.
     [[nodiscard]] double usual_chance(index_t k) const noexcept { return chance(usual_chances_, k); }
@@ -164,9 +163,8 @@ private:
     index_t children_;
     std::int32_t levels_;
     draft::child_rates rates_;
-    std::span<double const> corrections_;
-    bool by_row_ = false;
-    std::vector<double> reach_;  ///< of each node
+    std::span<double const> corrections_;  ///< none: the rates are those given
+    std::vector<double> reach_;            ///< of each node
     std::vector<token_id> tokens_;
     std::vector<double> likeliest_;
     draft::child_chances chances_;
