@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,11 +16,16 @@
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/cuda_device.cuh"
+#include "support/cuda_stopwatch.cuh"
 
 namespace {
 
 using namespace multidraft;
 namespace mc = multidraft::cuda;
+using bench::device_array;
+using bench::require;
+using bench::stopwatch;
 using verifier = verify::recursive_rejection<law::sequential>;
 
 [[nodiscard]] bool has_device() {
@@ -29,72 +33,11 @@ using verifier = verify::recursive_rejection<law::sequential>;
     return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
 }
 
-void require(cudaError_t e) {
-    if (e != cudaSuccess) throw std::runtime_error(cudaGetErrorString(e));
-}
-
-/// Device memory of n elements.
-template <class T>
-class buffer {
-public:
-    explicit buffer(std::size_t n) { require(cudaMalloc(&data_, std::max<std::size_t>(n, 1) * sizeof(T))); }
-    explicit buffer(std::vector<T> const& host) : buffer(host.size()) {
-        require(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
-    }
-    buffer(buffer const&) = delete;
-    buffer& operator=(buffer const&) = delete;
-    ~buffer() { static_cast<void>(cudaFree(data_)); }
-    [[nodiscard]] T* data() const { return static_cast<T*>(data_); }
-
-private:
-    void* data_ = nullptr;
-};
-
-/// Times `launch()` by events, after filling the L2 cache with other data. Returns the seconds of one launch.
-class stopwatch {
-public:
-    stopwatch() : flush_(flush_bytes) {
-        require(cudaEventCreate(&begin_));
-        require(cudaEventCreate(&end_));
-    }
-    stopwatch(stopwatch const&) = delete;
-    stopwatch& operator=(stopwatch const&) = delete;
-    ~stopwatch() {
-        static_cast<void>(cudaEventDestroy(begin_));
-        static_cast<void>(cudaEventDestroy(end_));
-    }
-
-    template <class Launch>
-    double operator()(Launch const& launch) {
-        require(cudaMemsetAsync(flush_.data(), 0, flush_bytes));
-        require(cudaEventRecord(begin_));
-        launch();
-        require(cudaEventRecord(end_));
-        require(cudaEventSynchronize(end_));
-        float milliseconds = 0;
-        require(cudaEventElapsedTime(&milliseconds, begin_, end_));
-        return static_cast<double>(milliseconds) * 1e-3;
-    }
-
-private:
-    static constexpr std::size_t flush_bytes = std::size_t{256} << 20;
-    buffer<std::uint8_t> flush_;
-    cudaEvent_t begin_ = nullptr;
-    cudaEvent_t end_ = nullptr;
-};
-
-/// Bytes read and written per second by a device-to-device copy of 1 GiB: the median of 11.
+/// Bytes read and written per second by a copy on the device.
 double copy_rate() {
     static double const rate = [] {
-        constexpr std::size_t bytes = std::size_t{1} << 30;
-        buffer<std::uint8_t> const from(bytes), to(bytes);
         stopwatch watch;
-        std::vector<double> seconds;
-        for (int k = 0; k < 11; ++k)
-            seconds.push_back(
-                watch([&] { require(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice)); }));
-        std::sort(seconds.begin(), seconds.end());
-        return 2 * static_cast<double>(bytes) / seconds[5];
+        return bench::bytes_of_copy_per_second(watch);
     }();
     return rate;
 }
@@ -103,10 +46,10 @@ double copy_rate() {
 template <class Launch>
 void measure(benchmark::State& state, double bytes, Launch const& launch) {
     stopwatch watch;
-    for (int k = 0; k < 3; ++k) static_cast<void>(watch(launch));
+    for (int k = 0; k < 3; ++k) static_cast<void>(watch.once(launch));
     std::vector<double> seconds;
     for (auto _ : state) {
-        seconds.push_back(watch(launch));
+        seconds.push_back(watch.once(launch));
         state.SetIterationTime(seconds.back());
     }
     std::sort(seconds.begin(), seconds.end());
@@ -158,7 +101,7 @@ struct batch {
           rows(std::int64_t{requests} * nodes),
           scratch_size(std::max(verify_workspace_size<verifier>(mc::on(nullptr), requests, nodes, 8),
                                 draft_workspace_size(mc::on(nullptr), static_cast<std::int32_t>(rows)))),
-          scratch(std::make_unique<buffer<std::byte>>(scratch_size)) {
+          scratch(std::make_unique<device_array<std::byte>>(scratch_size)) {
         std::vector<std::int64_t> host_offsets;
         std::vector<node_id> host_parents;
         std::vector<std::int32_t> host_positions;
@@ -170,13 +113,13 @@ struct batch {
             host_seeds.push_back(static_cast<std::uint64_t>(b) + 7);
         }
         host_offsets.push_back(rows);
-        offsets = std::make_unique<buffer<std::int64_t>>(host_offsets);
-        parents = std::make_unique<buffer<node_id>>(host_parents);
-        positions = std::make_unique<buffer<std::int32_t>>(host_positions);
-        seeds = std::make_unique<buffer<std::uint64_t>>(host_seeds);
+        offsets = std::make_unique<device_array<std::int64_t>>(host_offsets);
+        parents = std::make_unique<device_array<node_id>>(host_parents);
+        positions = std::make_unique<device_array<std::int32_t>>(host_positions);
+        seeds = std::make_unique<device_array<std::uint64_t>>(host_seeds);
         auto const n = static_cast<std::size_t>(rows) * static_cast<std::size_t>(v);
-        target = std::make_unique<buffer<T>>(n);
-        draft = std::make_unique<buffer<T>>(n);
+        target = std::make_unique<device_array<T>>(n);
+        draft = std::make_unique<device_array<T>>(n);
         fill<<<4096, 256>>>(target->data(), draft->data(), rows * v, difference);
         require(cudaGetLastError());
         // All inner nodes at once, since the draws are independent.
@@ -192,15 +135,15 @@ struct batch {
                 host_wanted.push_back(children.count);
                 host_first.push_back(std::int64_t{b} * nodes + (children.empty() ? 0 : children.first));
             }
-        request = std::make_unique<buffer<std::int32_t>>(host_request);
-        wanted = std::make_unique<buffer<std::int32_t>>(host_wanted);
-        nodes_of_entries = std::make_unique<buffer<node_id>>(host_nodes);
-        first = std::make_unique<buffer<std::int64_t>>(host_first);
+        request = std::make_unique<device_array<std::int32_t>>(host_request);
+        wanted = std::make_unique<device_array<std::int32_t>>(host_wanted);
+        nodes_of_entries = std::make_unique<device_array<node_id>>(host_nodes);
+        first = std::make_unique<device_array<std::int64_t>>(host_first);
     }
 
     [[nodiscard]] tree_batch trees() const { return {size, rows, offsets->data(), parents->data(), tokens.data()}; }
     [[nodiscard]] request_batch requests() const { return {seeds->data(), positions->data()}; }
-    [[nodiscard]] logit_batch<T> logits(buffer<T> const& from) const {
+    [[nodiscard]] logit_batch<T> logits(device_array<T> const& from) const {
         return {from.data(), vocabulary, vocabulary, nullptr, nullptr, w};
     }
     void draw() const {
@@ -223,17 +166,17 @@ struct batch {
     std::vector<node_id> shape;
     std::int64_t rows;
     std::size_t scratch_size;
-    std::unique_ptr<buffer<std::byte>> scratch;
-    std::unique_ptr<buffer<std::int64_t>> offsets, first;
-    std::unique_ptr<buffer<node_id>> parents, nodes_of_entries;
-    std::unique_ptr<buffer<std::int32_t>> positions, request, wanted;
-    std::unique_ptr<buffer<std::uint64_t>> seeds;
-    std::unique_ptr<buffer<T>> target, draft;
-    buffer<token_id> tokens{static_cast<std::size_t>(rows)};
-    buffer<row_state> states{static_cast<std::size_t>(rows)};
-    buffer<node_id> path{static_cast<std::size_t>(size) * 8};
-    buffer<std::int32_t> accepted{static_cast<std::size_t>(size)};
-    buffer<token_id> next{static_cast<std::size_t>(size)};
+    std::unique_ptr<device_array<std::byte>> scratch;
+    std::unique_ptr<device_array<std::int64_t>> offsets, first;
+    std::unique_ptr<device_array<node_id>> parents, nodes_of_entries;
+    std::unique_ptr<device_array<std::int32_t>> positions, request, wanted;
+    std::unique_ptr<device_array<std::uint64_t>> seeds;
+    std::unique_ptr<device_array<T>> target, draft;
+    device_array<token_id> tokens{static_cast<std::size_t>(rows)};
+    device_array<row_state> states{static_cast<std::size_t>(rows)};
+    device_array<node_id> path{static_cast<std::size_t>(size) * 8};
+    device_array<std::int32_t> accepted{static_cast<std::size_t>(size)};
+    device_array<token_id> next{static_cast<std::size_t>(size)};
 };
 
 /// Verification. With equal models every tree is accepted down to a leaf: one row of the target per level and no other.
@@ -267,7 +210,7 @@ void draw_children(benchmark::State& state, sampling_params const& w) {
 void packed_masks(benchmark::State& state) {
     batch<float> const b(static_cast<std::int32_t>(state.range(0)), static_cast<node_id>(state.range(1)), 8, 1.0F);
     std::int64_t const words = (state.range(1) + 63) / 64;
-    buffer<std::uint64_t> const out(static_cast<std::size_t>(b.rows * words));
+    device_array<std::uint64_t> const out(static_cast<std::size_t>(b.rows * words));
     measure(state, static_cast<double>(b.rows * words) * 8,
             [&] { require(write_masks(mc::on(nullptr), b.trees(), out.data(), words)); });
 }
@@ -276,8 +219,8 @@ void dense_masks(benchmark::State& state) {
     batch<float> const b(static_cast<std::int32_t>(state.range(0)), static_cast<node_id>(state.range(1)), 8, 1.0F);
     std::int64_t const words = (state.range(1) + 63) / 64;
     std::int64_t const columns = (state.range(1) + 15) / 16 * 16;
-    buffer<std::uint64_t> const packed(static_cast<std::size_t>(b.rows * words));
-    buffer<multidraft::float16> const out(static_cast<std::size_t>(b.rows * columns));
+    device_array<std::uint64_t> const packed(static_cast<std::size_t>(b.rows * words));
+    device_array<multidraft::float16> const out(static_cast<std::size_t>(b.rows * columns));
     require(write_masks(mc::on(nullptr), b.trees(), packed.data(), words));
     measure(state, static_cast<double>(b.rows * columns) * 2, [&] {
         require(write_bias(mc::on(nullptr), b.trees(), packed.data(), words,
@@ -291,12 +234,12 @@ void compaction(benchmark::State& state) {
     constexpr std::int64_t entries = 128;
     constexpr std::int64_t entry = 8 * 128 * 2;
     constexpr std::int64_t planes = 64;
-    buffer<std::uint8_t> const data(static_cast<std::size_t>(requests * planes * entries * entry));
+    device_array<std::uint8_t> const data(static_cast<std::size_t>(requests * planes * entries * entry));
     std::vector<node_id> nodes;
     for (std::int32_t b = 0; b < requests; ++b) nodes.insert(nodes.end(), {3, 12, 25, 38, 51});
-    buffer<node_id> const kept(nodes);
-    buffer<std::int32_t> const counts(std::vector<std::int32_t>(static_cast<std::size_t>(requests), 5));
-    buffer<std::int64_t> const bases(std::vector<std::int64_t>(static_cast<std::size_t>(requests), 64));
+    device_array<node_id> const kept(nodes);
+    device_array<std::int32_t> const counts(std::vector<std::int32_t>(static_cast<std::size_t>(requests), 5));
+    device_array<std::int64_t> const bases(std::vector<std::int64_t>(static_cast<std::size_t>(requests), 64));
     contiguous_cache cache;
     cache.data = data.data();
     cache.request_stride = planes * entries * entry;

@@ -28,17 +28,23 @@ public:
     double operator()(Call const& call) {
         std::vector<double> seconds;
         for (int k = 0; k < 14; ++k) {
-            require(cudaMemsetAsync(flushed_.data(), 0, flushed_.size(), nullptr));
-            require(cudaEventRecord(begin_));
-            require(call());
-            require(cudaEventRecord(end_));
-            require(cudaEventSynchronize(end_));
-            float milliseconds = 0;
-            require(cudaEventElapsedTime(&milliseconds, begin_, end_));
-            if (k >= 3) seconds.push_back(static_cast<double>(milliseconds) * 1e-3);
+            double const one = once([&] { require(call()); });
+            if (k >= 3) seconds.push_back(one);
         }
         std::sort(seconds.begin(), seconds.end());
         return seconds[seconds.size() / 2];
+    }
+    /// The seconds of one call, which reports its own errors.
+    template <class Call>
+    double once(Call const& call) {
+        require(cudaMemsetAsync(flushed_.data(), 0, flushed_.size(), nullptr));
+        require(cudaEventRecord(begin_));
+        call();
+        require(cudaEventRecord(end_));
+        require(cudaEventSynchronize(end_));
+        float milliseconds = 0;
+        require(cudaEventElapsedTime(&milliseconds, begin_, end_));
+        return static_cast<double>(milliseconds) * 1e-3;
     }
 
 private:

@@ -58,9 +58,9 @@ private:
     best_first_shape best_;
 };
 
-/// A shape whose nodes are chosen at each step, for every sampler.
+/// A shape from rows for every sampler.
 template <class Shape>
-class estimated_budgeted : public Shape {
+class estimated : public Shape {
 public:
     using Shape::Shape;
 
@@ -73,18 +73,6 @@ public:
     [[nodiscard]] index_t children(G const& g, Model const& model, Rows const& rows, index_t row, node_id node,
                                    token_id token, sampling_params const& w, Sampler const& sampler) {
         return Shape::children(g, model, rows, row, node, token, w, estimated_by(sampler));
-    }
-};
-
-/// `reach_shape` for every sampler.
-class estimated_reach_shape : public reach_shape {
-public:
-    using reach_shape::reach_shape;
-
-    template <class G, class Model, class Rows, class Sampler>
-    [[nodiscard]] index_t children(G const& g, Model const& model, Rows const& rows, index_t row, node_id node,
-                                   token_id token, sampling_params const& w, Sampler const& sampler) {
-        return reach_shape::children(g, model, rows, row, node, token, w, estimated_by(sampler));
     }
 };
 
@@ -111,13 +99,13 @@ void add_block_run(method& m) {
             };
             if (s.choices != nullptr && shape.size() == 1) {
                 if (s.by_reach)
-                    return chosen(estimated_budgeted<budgeted_reach_shape<>>(*s.choices, children, model.block_size()));
-                return chosen(estimated_budgeted<budgeted_shape<>>(*s.choices, children));
+                    return chosen(estimated<budgeted_reach_shape<>>(*s.choices, children, model.block_size()));
+                return chosen(estimated<budgeted_shape<>>(*s.choices, children));
             }
             if (s.by_reach && shape.size() == 1) {
-                using drafter = block_drafter<block_drafter_model, sampler, estimated_reach_shape>;
+                using drafter = block_drafter<block_drafter_model, sampler, estimated<reach_shape>>;
                 return make_speculative<verifier>(
-                    target, drafter(model, estimated_reach_shape(s.least, children, model.block_size())))(
+                    target, drafter(model, estimated<reach_shape>(s.least, children, model.block_size())))(
                     prompt, options, on_tokens);
             }
         }

@@ -19,6 +19,9 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
+/// Below this temperature of the draft its likeliest tokens are nearly certain, and trees are made of them.
+inline constexpr float nearly_greedy_temperature = 0.3F;
+
 /// A tree that the rows of a step offer.
 struct tree_offer {
     node_id nodes = 0;  ///< the root not counted
@@ -137,12 +140,8 @@ public:
     void learn(step_outcome const& outcome) {
         double const nothing = seconds_of_nothing();
         std::int32_t const inner = draft_calls(outcome.tree, 1, rows_);
-        double seconds = step_.called ? seconds_of({outcome.tree.size() - 1, inner, 0}) : nothing;
-        double const took = outcome.seconds.target + outcome.seconds.draft + outcome.seconds.library;
-        // A step of more than twice the time expected was probably disturbed.
-        if (options_.learns_times && took > 0) seconds = std::clamp(took, seconds / 2, 2 * seconds);
-        balance_.spent += seconds;
-        balance_.saved += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
+        double const expected = step_.called ? seconds_of({outcome.tree.size() - 1, inner, 0}) : nothing;
+        balance_.count(outcome, expected, nothing, options_.learns_times);
         if (options_.learns_times && (step_.called || idle_ >= idle_steps)) times_.learn(outcome, 0, 1, rows_);
         ++unseen_;
         if (!step_.called) {
@@ -171,7 +170,7 @@ private:
                one.inner * times_.library[0].inner;
     }
     [[nodiscard]] double allowed() const {
-        return balance_.saved + options_.slack * balance_.spent + options_.credit * seconds_of_nothing();
+        return balance_.allowed(options_.slack, options_.credit, seconds_of_nothing());
     }
     /// What a node of the best offer costs, in tokens.
     [[nodiscard]] double least_of(tree_offer const& best, double price) const {
@@ -193,10 +192,6 @@ private:
         unseen_ = 0;
     }
 
-    struct balance {
-        double spent = 0;
-        double saved = 0;  ///< compared with drafting nothing; negative if that had been faster
-    };
     /// Expected, of the steps that called the drafter; decaying.
     struct sums {
         double tokens = 0;
@@ -221,7 +216,7 @@ private:
     budget_options options_;
     rates rates_;
     std::vector<node_id> budgets_;
-    balance balance_;
+    detail::time_balance balance_;  ///< of this text
     sums past_;
     std::int32_t idle_ = 0;  ///< steps since the last call of the drafter
     double unseen_ = 0;      ///< steps by which the counts have yet to decay

@@ -38,7 +38,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// The tree that a controller chooses, before the first draw, among the best-first trees (`draft::shape_of_rows`) of 1,
 /// 2, 4, .. nodes and chains of 1, 2, 3, .. levels: where rows cost something, a chain of single draws often gives more
 /// tokens than the best-first tree of as many nodes. Each is judged by the rows and by what was accepted where nodes
-/// had as many children. Below a temperature of the draft of 0.3 the chances are those of its likeliest tokens at
+/// had as many children. Below `nearly_greedy_temperature` the chances are those of its likeliest tokens at
 /// temperature 1, as at 0: which token the target takes is less certain than such rows are.
 ///
 /// `Chooser` is a `budget_controller`, or has its `budgets`, `correction`, `choose` and `expect`, none of which may
@@ -63,7 +63,7 @@ public:
         trees_.assign(1, topology());
         chosen_ = 0;
         if (depth == 0) return;
-        bool const certain = w.temperature < 0.3F;
+        bool const certain = w.temperature < nearly_greedy_temperature;
         sampling_params by = w;
         if (certain) by.temperature = 0;
         outlook_.read(g, model, rows, depth, root, w, by, children_, {});

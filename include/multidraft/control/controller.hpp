@@ -121,6 +121,30 @@ struct step_times {
     }
 };
 
+namespace detail {
+
+/// The time of a text's steps against what their tokens would have taken without drafts.
+struct time_balance {
+    double spent = 0;
+    double saved = 0;  ///< compared with drafting nothing; negative if that had been faster
+
+    /// Counts a step that was expected to take `seconds`, by what it took (`by_clock`) as far as that is credible; a
+    /// step without drafts takes `nothing`.
+    void count(step_outcome const& outcome, double seconds, double nothing, bool by_clock) {
+        double const took = outcome.seconds.target + outcome.seconds.draft + outcome.seconds.library;
+        // A step of more than twice the time expected was probably disturbed.
+        if (by_clock && took > 0) seconds = std::clamp(took, seconds / 2, 2 * seconds);
+        spent += seconds;
+        saved += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
+    }
+    /// The seconds that the next step may lose: `slack` and `credit` are those of `controller_options`.
+    [[nodiscard]] double allowed(double slack, double credit, double nothing) const noexcept {
+        return saved + slack * spent + credit * nothing;
+    }
+};
+
+}  // namespace detail
+
 /// The bounds of the family that a controller chooses from, and how it learns.
 struct controller_options {
     std::int32_t nodes = 16;    ///< of a tree at most, the root not counted, in [0, 256]
@@ -186,8 +210,7 @@ public:
 
     /// A new text: clears the balance of time of the last text, and most of its rates.
     void start() {
-        balance_.spent = 0;
-        balance_.saved = 0;
+        balance_ = {};
         count_.idle = 0;
         count_.unseen += 2 * options_.memory;
     }
@@ -201,7 +224,7 @@ public:
         if (is_due(options_.search_every, count_.trees, count_.searched)) search();
         bool const explores = is_due(options_.explore_every, count_.steps, count_.explored);
         double const nothing = seconds_of_nothing();
-        double const allowed = balance_.saved + options_.slack * balance_.spent + options_.credit * nothing;
+        double const allowed = balance_.allowed(options_.slack, options_.credit, nothing);
         choice_.tree = 0;
         choice_.verifier = quickest();
         double best = 1 / at_least(nothing);
@@ -230,12 +253,8 @@ public:
         auto const v = static_cast<std::size_t>(choice_.verifier);
         bool const drafted = choice_.tree != 0;
         double const nothing = seconds_of_nothing();
-        double seconds = drafted ? seconds_of(trees_.members[choice_.tree], v) : nothing;
-        double const took = outcome.seconds.target + outcome.seconds.draft + outcome.seconds.library;
-        // A step of more than twice the time expected was probably disturbed.
-        if (options_.learns_times && took > 0) seconds = std::clamp(took, seconds / 2, 2 * seconds);
-        balance_.spent += seconds;
-        balance_.saved += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
+        double const expected = drafted ? seconds_of(trees_.members[choice_.tree], v) : nothing;
+        balance_.count(outcome, expected, nothing, options_.learns_times);
         // The first steps without a tree find the caches full of the draft.
         if (options_.learns_times && (drafted || count_.idle >= idle_steps))
             times_.learn(outcome, v, choice_.unread, scratch_.rows);
@@ -416,11 +435,6 @@ private:
         std::int32_t idle = 0;      ///< steps since the last tree
         double unseen = 0;          ///< steps by which the counts have yet to decay
     };
-    /// Times of this text.
-    struct balance {
-        double spent = 0;
-        double saved = 0;  ///< compared with drafting nothing; negative if that had been faster
-    };
     struct scratch {
         std::vector<double> rates;
         std::vector<double> reach;
@@ -434,7 +448,7 @@ private:
     family trees_;
     choice choice_;
     counts count_;
-    balance balance_;
+    detail::time_balance balance_;  ///< of this text
     scratch scratch_;
 };
 
