@@ -384,10 +384,13 @@ int run(int argc, char** argv) {
                                  all_methods()[0].name + "; not by " + method_name);
     // Who names a seed expects the same text again: trees are then chosen by kept times and not by a clock.
     bool const repeatable = seed_option->count() > 0 || !costs.empty();
-    auto const kept_costs = costs.empty() ? directory_of_kept_costs() : std::filesystem::path();
-    if (tree.empty() && one_text && !shows_trees && !by_lookup && !talks && method_option->count() == 0 &&
-        (!repeatable || !costs.empty() || !kept_costs.empty()))
-        tree = "auto";
+    bool const chooses_by_default =
+        tree.empty() && one_text && !shows_trees && !by_lookup && !talks && method_option->count() == 0;
+    bool const may_choose = chooses_by_default || tree == "auto" || method_name == "auto";
+    auto const kept_costs = costs.empty() && may_choose && !many_texts  // whose times are measured
+                                ? directory_of_kept_costs()
+                                : std::filesystem::path();
+    if (chooses_by_default && (!repeatable || !costs.empty() || !kept_costs.empty())) tree = "auto";
     if (by_block && tree.empty() && budget_option->count() == 0 && (compare_all || how.trees_from_rows))
         tree = default_tree_of_block(options.sampling);
     single.by_reach = tree == "reach";
@@ -403,8 +406,8 @@ int run(int argc, char** argv) {
     controller_options choices;
     // Where a draft is nearly certain, trees are those of its likeliest tokens, which are known before they are drawn.
     if (automatic && by_block)
-        single.by_reach =
-            options.draft_sampling->temperature >= 0.3F && default_tree_of_block(options.sampling) == "reach";
+        single.by_reach = options.draft_sampling->temperature >= nearly_greedy_temperature &&
+                          default_tree_of_block(options.sampling) == "reach";
     if (automatic && by_block && !how.trees_from_rows)
         throw std::runtime_error("--tree auto: " + how.name + " takes shapes only, such as fork:3x1");
     if (automatic && !by_block)

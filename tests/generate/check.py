@@ -112,6 +112,8 @@ class Generate(unittest.TestCase):
             self.assertEqual(texts[0], texts[2])
             (alone,) = objects("--prompt", PROMPT, "--tokens", "16", "--tree", "2x1", "--seed", "4")
             self.assertEqual(alone["token_ids"], texts[0][0])
+            first, again = (objects("--prompt-file", str(file), "--tokens", "16", "--seed", "4")[:-1] for _ in range(2))
+            self.assertEqual([one["token_ids"] for one in first], [one["token_ids"] for one in again])
             shared = run("--prompt-file", str(file), "--tokens", "8")
             self.assertEqual(shared.returncode, 0, shared.stderr)
             self.assertIn("5 prompts, 4 at a time", shared.stderr)
