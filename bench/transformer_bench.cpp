@@ -5,7 +5,9 @@
 // for example what models/train/pad.py makes. Counters: `weights` is the rate at which the call reads its weights,
 // `memory` the rate at which this machine reads memory beyond every cache in the model's number of threads, measured in
 // the same run, and `slower` how many times as long the call takes as reading its weights once from there. A small
-// model's weights stay in a cache, so that `slower` may be below 1.
+// model's weights stay in a cache, so that `slower` may be below 1. `multiplies` is the rate of the call's
+// multiply-adds (parameters times rows), and `of_peak` this as a part of what the same threads do in registers
+// (bench/roofline).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -24,6 +26,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "support/memory_rate.hpp"
+#include "support/multiply_rate.hpp"
 #include "transformer/aligned_array.hpp"
 #include "transformer/linear.hpp"
 #include "transformer/team.hpp"
@@ -121,6 +124,10 @@ void forward(benchmark::State& state, precision numbers, multiplier by) {
     state.counters["memory"] = Counter(memory, Counter::kDefaults, Counter::kIs1000);
     // Seconds per call, divided by the seconds of reading.
     state.counters["slower"] = Counter(calls * bytes / memory, Counter::kIsRate | Counter::kInvert);
+    double const multiplies = static_cast<double>(weights->parameters()) * static_cast<double>(rows) * calls;
+    state.counters["multiplies"] = Counter(multiplies, Counter::kIsRate, Counter::kIs1000);
+    state.counters["of_peak"] =
+        Counter(multiplies / multidraft::bench::multiply_rate(weights->threads()), Counter::kIsRate);
 }
 
 /// Tokens per second of a prompt whose last logits only are needed.
@@ -252,7 +259,7 @@ void register_all() {
         for (std::int64_t const m : of)
             benchmark::RegisterBenchmark(name, forward, numbers, by)
                 ->ArgNames({"model", "rows", "threads"})
-                ->ArgsProduct({{m}, {1, 2, 4, 8, 16, 32, 64}, {0, 1}})
+                ->ArgsProduct({{m}, {1, 2, 4, 7, 8, 16, 32, 64}, {0, 1}})
                 ->Unit(benchmark::kMicrosecond)
                 ->UseRealTime()
                 ->ComputeStatistics("least", least);
