@@ -129,7 +129,7 @@ class Generate(unittest.TestCase):
 
     def test_temperature_0_gives_one_text_with_every_lossless_method(self):
         for tree in ("1x1", "4x2x1"):
-            rows = objects("--compare", "--prompt", PROMPT, "--tokens", "80", "--temperature", "0", "--tree", tree)
+            rows = objects("--compare", "--prompt", PROMPT, "--tokens", "32", "--temperature", "0", "--tree", tree)
             for row in rows:
                 if row["lossless"]:
                     self.assertEqual(row["same_text"], row["runs"], row["method"])
@@ -379,7 +379,7 @@ class Generate(unittest.TestCase):
             folder = Path(work)
             write_block_drafter(folder / "block-drafter")
             block = ("--drafter", str(folder / "block-drafter"))
-            common = ("--prompt", PROMPT, "--tokens", "40", "--ignore-eos")
+            common = ("--prompt", PROMPT, "--tokens", "24", "--ignore-eos")
             (greedy,) = objects(*common, "--temperature", "0", "--method", "autoregressive")
             for tree in (("--tree", "best"), ("--tree", "reach"), ("--tree", "2x2x1"), ("--tree", "best", "--budget", "40", "--least", "0")):
                 (one,) = objects(*common, "--temperature", "0", *block, *tree)
@@ -400,7 +400,7 @@ class Generate(unittest.TestCase):
             self.assertEqual({row["tree"] for row in rows if row["method"].startswith(("ranked", "block/"))}, {"reach"})
             for tree in ("best", "2x1"):
                 for row in objects("--compare", *common, *block, "--tree", tree):
-                    self.assertEqual(row["tokens"], 40, row["method"])
+                    self.assertEqual(row["tokens"], 24, row["method"])
             # Beside the target, whose tokenizer is there too; in any number of threads; by equal seeds.
             (folder / "target").symlink_to((MODELS / "target").resolve())
             (folder / "tokenizer.model").symlink_to((MODELS / "tokenizer.model").resolve())
