@@ -1,66 +1,23 @@
 #include "transformer/product.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <stdexcept>
-#include <string>
+#include <utility>
 
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
+#include "transformer/instruction_set.hpp"
 
 namespace multidraft::examples::product {
 namespace {
 
-#if defined(__x86_64__) || defined(__i386__)
-/// Whether it converts halves; clang 14 has no name for this.
-bool has_f16c() {
-    unsigned a = 0;
-    unsigned b = 0;
-    unsigned c = 0;
-    unsigned d = 0;
-    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-}
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c(); }
-bool has_avx512() {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-bool has_dot_products() {
-    return has_avx512() && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
-}
-#else
-bool has_avx2() { return false; }
-bool has_avx512() { return false; }
-bool has_dot_products() { return false; }
-#endif
-
-struct instruction_set {
-    std::string name;
-    bool here;
-    kernel_list list;
-};
-
 std::vector<kernel const*> find_kernels() {
-    std::array<instruction_set, 4> const sets{{{"avx512_bf16", has_dot_products(), avx512_bf16_kernels},
-                                               {"avx512", has_avx512(), avx512_kernels},
-                                               {"avx2", has_avx2(), avx2_kernels},
-                                               {"portable", true, portable_kernels}}};
-    char const* const most = std::getenv("MULTIDRAFT_EXAMPLE_ISA");
-    auto set = sets.begin();
-    if (most != nullptr) {
-        set = std::ranges::find(sets, most, &instruction_set::name);
-        if (set == sets.end())
-            throw std::runtime_error(std::string("MULTIDRAFT_EXAMPLE_ISA = ") + most +
-                                     ": must be avx512_bf16, avx512, avx2 or portable");
-    }
+    std::pair<instruction_set, kernel_list> const sets[] = {{instruction_set::avx512_bf16, avx512_bf16_kernels},
+                                                            {instruction_set::avx512, avx512_kernels},
+                                                            {instruction_set::avx2, avx2_kernels},
+                                                            {instruction_set::portable, portable_kernels}};
     std::vector<kernel const*> found;
-    for (; set != sets.end(); ++set) {
-        if (!set->here) continue;
-        for (std::size_t i = 0; i < set->list.count; ++i) found.push_back(set->list.first + i);
+    for (auto const& [needs, list] : sets) {
+        if (needs > widest_instructions()) continue;
+        for (std::size_t i = 0; i < list.count; ++i) found.push_back(list.first + i);
     }
     return found;
 }

@@ -10,26 +10,25 @@ namespace multidraft::examples::product {
 namespace {
 
 struct multiply_add {
-    struct sum {
-        __m256 a, b;
-    };
-    using operand = sum;
+    using vector = __m256;
+    using operand = __m256;
+    static constexpr std::size_t vectors = 2;
     static constexpr std::size_t parts = 2;
     static constexpr std::ptrdiff_t group_input_bytes = 8;
     static constexpr std::int32_t together = 6;
     static constexpr std::size_t panels(std::size_t rows) { return rows == 1 ? 4 : rows == 2 ? 3 : rows == 3 ? 2 : 1; }
 
-    static MULTIDRAFT_EXAMPLE_INLINE sum zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
-    static MULTIDRAFT_EXAMPLE_INLINE sum add(sum s, operand w, __m256 x) {
-        return {_mm256_fmadd_ps(w.a, x, s.a), _mm256_fmadd_ps(w.b, x, s.b)};
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 zero() { return _mm256_setzero_ps(); }
+    /// In the form that overwrites the sum: g++ also takes others, and then stores sums of six rows in every round.
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 add(__m256 s, __m256 w, __m256 x) {
+        asm("vfmadd231ps %2, %1, %0" : "+x"(s) : "x"(w), "x"(x));
+        return s;
     }
-    static MULTIDRAFT_EXAMPLE_INLINE void write(sum s, float* to) {
-        _mm256_storeu_ps(to, s.a);
-        _mm256_storeu_ps(to + 8, s.b);
-    }
+    static MULTIDRAFT_EXAMPLE_INLINE void write(__m256 s, float* to) { _mm256_storeu_ps(to, s); }
     /// The second of each two inputs comes first, as in dot products of pairs.
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE __m256 input_at(std::byte const* from) {
+        asm volatile("" ::: "memory");  // not earlier: it would take a register from the sums
         return _mm256_broadcast_ss(static_cast<float const*>(static_cast<void const*>(from + 4 * (part ^ 1U))));
     }
 };
@@ -38,26 +37,36 @@ MULTIDRAFT_EXAMPLE_INLINE __m256i bytes_at(std::byte const* from) {
     return _mm256_loadu_si256(static_cast<__m256i const*>(static_cast<void const*>(from)));
 }
 
+/// Of each pair of bfloat16 the second, as floats. The mask stays in memory, and the pairs are not kept for the first:
+/// the sums of six rows leave no registers for them.
+MULTIDRAFT_EXAMPLE_INLINE __m256 second_of_pairs(std::byte const* from) {
+    constexpr long long two = static_cast<long long>(0xffff0000ffff0000ULL);
+    static constexpr __m256i mask = {two, two, two, two};
+    __m256i both = bytes_at(from);
+    asm("vpand %1, %0, %0" : "+x"(both) : "m"(mask));
+    return _mm256_castsi256_ps(both);
+}
+MULTIDRAFT_EXAMPLE_INLINE __m256 first_of_pairs(std::byte const* from) {
+    asm("" : "+r"(from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(bytes_at(from), 16));
+}
+
 struct bf16_weights : multiply_add {
     static constexpr std::ptrdiff_t group_bytes = 64;
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE __m256 half(std::byte const* from) {
-        __m256i const both = bytes_at(from);
-        return _mm256_castsi256_ps(part == 0 ? _mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000U)))
-                                             : _mm256_slli_epi32(both, 16));
-    }
-    template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
-        return {half<part>(from), half<part>(from + 32)};
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, __m256 (&w)[vectors]) {
+        w[0] = part == 0 ? second_of_pairs(from) : first_of_pairs(from);
+        w[1] = part == 0 ? second_of_pairs(from + 32) : first_of_pairs(from + 32);
     }
 };
 
 struct f32_weights : multiply_add {
     static constexpr std::ptrdiff_t group_bytes = 128;
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, __m256 (&w)[vectors]) {
         auto const* const at = static_cast<float const*>(static_cast<void const*>(from + 64 * part));
-        return {_mm256_loadu_ps(at), _mm256_loadu_ps(at + 8)};
+        w[0] = _mm256_loadu_ps(at);
+        w[1] = _mm256_loadu_ps(at + 8);
     }
 };
 
@@ -68,8 +77,9 @@ struct int8_weights : multiply_add {
             _mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<__m128i const*>(static_cast<void const*>(from)))));
     }
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
-        return {widened(from + 16 * part), widened(from + 16 * part + 8)};
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, __m256 (&w)[vectors]) {
+        w[0] = widened(from + 16 * part);
+        w[1] = widened(from + 16 * part + 8);
     }
 };
 
@@ -114,11 +124,9 @@ struct block_weights : multiply_add {
         return _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_and_si256(q, _mm256_set1_epi32(mask))), d, m);
     }
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from, scales const& of) {
-        if constexpr (part % 2 == 0)
-            return {half<part>(from, of.d_a, of.m_a), half<part>(from + 32, of.d_b, of.m_b)};
-        else
-            return {half<part>(from, of.shifted_a, of.m_a), half<part>(from + 32, of.shifted_b, of.m_b)};
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, scales const& of, __m256 (&w)[vectors]) {
+        w[0] = half<part>(from, part % 2 == 0 ? of.d_a : of.shifted_a, of.m_a);
+        w[1] = half<part>(from + 32, part % 2 == 0 ? of.d_b : of.shifted_b, of.m_b);
     }
 };
 

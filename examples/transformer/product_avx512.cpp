@@ -11,7 +11,7 @@ struct multiply_add : vectors_of_16 {
     using operand = __m512;
     static constexpr std::size_t parts = 2;
     static constexpr std::ptrdiff_t group_input_bytes = 8;
-    static MULTIDRAFT_EXAMPLE_INLINE sum add(sum s, operand w, __m512 x) { return _mm512_fmadd_ps(w, x, s); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m512 add(__m512 s, __m512 w, __m512 x) { return _mm512_fmadd_ps(w, x, s); }
     /// The second of each two inputs comes first, as in dot products of pairs.
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE __m512 input_at(std::byte const* from) {
@@ -22,9 +22,9 @@ struct multiply_add : vectors_of_16 {
 struct bf16_weights : multiply_add {
     static constexpr std::ptrdiff_t group_bytes = 64;
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, operand (&w)[vectors]) {
         __m512i const both = _mm512_loadu_si512(from);
-        return _mm512_castsi512_ps(part == 0 ? _mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000U)))
+        w[0] = _mm512_castsi512_ps(part == 0 ? _mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000U)))
                                              : _mm512_slli_epi32(both, 16));
     }
 };
@@ -32,17 +32,17 @@ struct bf16_weights : multiply_add {
 struct f32_weights : multiply_add {
     static constexpr std::ptrdiff_t group_bytes = 128;
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
-        return _mm512_loadu_ps(from + 64 * part);
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, operand (&w)[vectors]) {
+        w[0] = _mm512_loadu_ps(from + 64 * part);
     }
 };
 
 struct int8_weights : multiply_add {
     static constexpr std::ptrdiff_t group_bytes = 32;
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, operand (&w)[vectors]) {
         auto const* const at = static_cast<__m128i const*>(static_cast<void const*>(from + 16 * part));
-        return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(at)));
+        w[0] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(at)));
     }
 };
 
@@ -83,8 +83,9 @@ struct block_weights : multiply_add {
         }
     }
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from, scales const& of) {
-        return _mm512_fmadd_ps(integers_at<part>(from), of.d, of.m);
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, scales const& of,
+                                                        operand (&w)[vectors]) {
+        w[0] = _mm512_fmadd_ps(integers_at<part>(from), of.d, of.m);
     }
 };
 

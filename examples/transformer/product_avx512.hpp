@@ -9,14 +9,15 @@ namespace multidraft::examples::product {
 namespace {
 
 struct vectors_of_16 {
-    using sum = __m512;
+    using vector = __m512;
+    static constexpr std::size_t vectors = 1;
     static constexpr std::int32_t together = 12;
     static constexpr std::size_t panels(std::size_t rows) {
         return rows == 1 ? 6 : rows == 2 ? 4 : rows == 3 ? 4 : rows == 4 ? 3 : 2;
     }
 
-    static MULTIDRAFT_EXAMPLE_INLINE sum zero() { return _mm512_setzero_ps(); }
-    static MULTIDRAFT_EXAMPLE_INLINE void write(sum s, float* to) { _mm512_storeu_ps(to, s); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m512 zero() { return _mm512_setzero_ps(); }
+    static MULTIDRAFT_EXAMPLE_INLINE void write(__m512 s, float* to) { _mm512_storeu_ps(to, s); }
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ MULTIDRAFT_EXAMPLE_INLINE __m512bh as_pairs(__m512i bits) { return reinterpret_c
 
 struct dot_products : vectors_of_16 {
     using operand = __m512bh;
-    static MULTIDRAFT_EXAMPLE_INLINE sum add(sum s, operand w, __m512bh x) { return _mm512_dpbf16_ps(s, w, x); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m512 add(__m512 s, __m512bh w, __m512bh x) { return _mm512_dpbf16_ps(s, w, x); }
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE __m512bh input_at(std::byte const* from) {
         return as_pairs(_mm512_set1_epi32(*static_cast<int const*>(static_cast<void const*>(from + 4 * part))));
@@ -23,8 +23,8 @@ struct bf16_weights : dot_products {
     static constexpr std::ptrdiff_t group_input_bytes = 4;
     static constexpr std::ptrdiff_t group_bytes = 64;
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
-        return as_pairs(_mm512_loadu_si512(from));
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, operand (&w)[vectors]) {
+        w[0] = as_pairs(_mm512_loadu_si512(from));
     }
 };
 
@@ -53,7 +53,7 @@ struct int8_weights : dot_products {
     static constexpr std::ptrdiff_t group_input_bytes = 8;
     static constexpr std::ptrdiff_t group_bytes = 64;
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, operand (&w)[vectors]) {
         __m512i const stored = _mm512_loadu_si512(from);
         __m512i const low =
             _mm512_permutex2var_epi8(_mm512_load_si512(table.low), stored, _mm512_load_si512(table.low + 64));
@@ -62,7 +62,7 @@ struct int8_weights : dot_products {
         // magnitude | (stored & 0x80)
         __m512i const high =
             _mm512_ternarylogic_epi32(magnitude, stored, _mm512_set1_epi8(static_cast<char>(0x80)), 0xf8);
-        return as_pairs(part == 0 ? _mm512_unpacklo_epi8(low, high) : _mm512_unpackhi_epi8(low, high));
+        w[0] = as_pairs(part == 0 ? _mm512_unpacklo_epi8(low, high) : _mm512_unpackhi_epi8(low, high));
     }
 };
 

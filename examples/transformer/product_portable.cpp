@@ -24,10 +24,9 @@ MULTIDRAFT_EXAMPLE_INLINE four multiplied(four a, float x, four c) {
 }
 
 struct multiply_add {
-    struct sum {
-        four of[4];
-    };
-    using operand = sum;
+    using vector = four;
+    using operand = four;
+    static constexpr std::size_t vectors = 4;
     static constexpr std::size_t parts = 2;
     static constexpr std::ptrdiff_t group_input_bytes = 8;
 #if defined(__aarch64__)
@@ -38,13 +37,9 @@ struct multiply_add {
     static constexpr std::size_t panels(std::size_t rows) { return rows == 1 ? 2 : 1; }
 #endif
 
-    static MULTIDRAFT_EXAMPLE_INLINE sum zero() { return {}; }
-    static MULTIDRAFT_EXAMPLE_INLINE sum add(sum s, operand const& w, float x) {
-        MULTIDRAFT_EXAMPLE_UNROLL
-        for (std::int32_t i = 0; i < 4; ++i) s.of[i] = multiplied(w.of[i], x, s.of[i]);
-        return s;
-    }
-    static MULTIDRAFT_EXAMPLE_INLINE void write(sum const& s, float* to) { __builtin_memcpy(to, &s, sizeof s); }
+    static MULTIDRAFT_EXAMPLE_INLINE four zero() { return four{}; }
+    static MULTIDRAFT_EXAMPLE_INLINE four add(four s, four w, float x) { return multiplied(w, x, s); }
+    static MULTIDRAFT_EXAMPLE_INLINE void write(four s, float* to) { __builtin_memcpy(to, &s, sizeof s); }
     /// The second of each two inputs comes first, as in dot products of pairs.
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE float input_at(std::byte const* from) {
@@ -57,42 +52,37 @@ struct multiply_add {
 struct bf16_weights : multiply_add {
     static constexpr std::ptrdiff_t group_bytes = 64;
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
-        four_bits both[4];
-        __builtin_memcpy(both, from, sizeof both);
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, four (&w)[vectors]) {
         MULTIDRAFT_EXAMPLE_UNROLL
-        for (four_bits& bits : both) {
+        for (std::size_t v = 0; v < vectors; ++v) {
+            four_bits bits;
+            __builtin_memcpy(&bits, from + 16 * v, sizeof bits);
             if constexpr (part == 0)
                 bits &= 0xffff0000U;
             else
                 bits <<= 16U;
+            __builtin_memcpy(&w[v], &bits, sizeof bits);
         }
-        operand w;
-        __builtin_memcpy(&w, both, sizeof w);
-        return w;
     }
 };
 
 struct f32_weights : multiply_add {
     static constexpr std::ptrdiff_t group_bytes = 128;
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
-        operand w;
-        __builtin_memcpy(&w, from + 64 * part, sizeof w);
-        return w;
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, four (&w)[vectors]) {
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::size_t v = 0; v < vectors; ++v) __builtin_memcpy(&w[v], from + 64 * part + 16 * v, sizeof w[v]);
     }
 };
 
 struct int8_weights : multiply_add {
     static constexpr std::ptrdiff_t group_bytes = 32;
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
-        operand w;
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, four (&w)[vectors]) {
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::int32_t i = 0; i < panel; ++i)
-            w.of[i / 4][i % 4] =
+            w[i / 4][i % 4] =
                 static_cast<float>(static_cast<std::int8_t>(from[16 * part + static_cast<std::size_t>(i)]));
-        return w;
     }
 };
 
@@ -134,19 +124,17 @@ struct block_weights : multiply_add {
         }
     }
     template <std::size_t part>
-    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from, scales const& of) {
-        four_bits q[4];
+    static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, scales const& of, four (&w)[vectors]) {
         constexpr std::int32_t shift = layout::shift(part);
-        __builtin_memcpy(q, from + layout::word(part), sizeof q);
-        operand w;
         MULTIDRAFT_EXAMPLE_UNROLL
-        for (std::int32_t i = 0; i < 4; ++i) {
-            if constexpr (shift > 0) q[i] >>= static_cast<std::uint32_t>(shift);
-            if constexpr (shift + layout::bits < 32) q[i] &= static_cast<std::uint32_t>(layout::largest);
+        for (std::size_t v = 0; v < vectors; ++v) {
+            four_bits q;
+            __builtin_memcpy(&q, from + layout::word(part) + 16 * v, sizeof q);
+            if constexpr (shift > 0) q >>= static_cast<std::uint32_t>(shift);
+            if constexpr (shift + layout::bits < 32) q &= static_cast<std::uint32_t>(layout::largest);
             // Fused or not: the product is exact.
-            w.of[i] = __builtin_convertvector(reinterpret_cast<four_integers>(q[i]), four) * of.d[i] + of.m[i];
+            w[v] = __builtin_convertvector(reinterpret_cast<four_integers>(q), four) * of.d[v] + of.m[v];
         }
-        return w;
     }
 };
 

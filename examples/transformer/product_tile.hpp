@@ -6,12 +6,12 @@
 //
 // A tile is R rows by N panels of 16 outputs, whose sums stay in registers. An arithmetic A has
 //
-// - `sum`: the sums of a panel and a row. `zero()`; `write(sum, float*)` to 16 floats.
-// - `operand`: the weights of a panel for one input (or pair of inputs) of a row; `input`: that input in all lanes.
-// - A group of inputs has `parts` operands: `operand_at<part>(weights)` and `input_at<part>(inputs)` read them from
-//   the `group_bytes` of weights and the `group_input_bytes` of inputs. `add(sum, operand, input)`.
+// - `vector`: sums of a panel and a row, which has `vectors` of them. `zero()`; `write(vector, float*)`.
+// - `operand`: as much of the weights of a panel for one input (or pair of inputs) of a row; an input in all lanes.
+// - A group of inputs has `parts`: `read_operands<part>(weights, operands)` and `input_at<part>(inputs)` read them from
+//   the `group_bytes` of weights and the `group_input_bytes` of inputs. `add(vector, operand, input)`.
 // - Weights in blocks, each of two steps: `read_scales(weights, scales)` makes its `scales` of the `scale_bytes` before
-//   the groups of a block, and `operand_at<part>(weights, scales)` takes them.
+//   the groups of a block, and `read_operands<part>(weights, scales, operands)` takes them.
 // - `together`: the most rows R; `panels(R)`: the N for so many rows: enough independent sums to hide the latency of
 //   the additions, few enough for the registers.
 #pragma once
@@ -119,22 +119,27 @@ struct unit<A> {
 };
 
 /// Adds the products of the parts of a group from `part` on. An input is read again for each panel: registers are for
-/// the sums.
+/// the sums. These are single vectors: g++ would store structures of them in every round.
 template <class A, std::size_t R, std::size_t N, std::size_t part = 0>
 MULTIDRAFT_EXAMPLE_INLINE void add_parts(std::byte const* weights, std::ptrdiff_t panel_bytes, std::byte const* inputs,
-                                         typename unit<A>::scales const (&scales)[N], typename A::sum (&sums)[R * N]) {
+                                         typename unit<A>::scales const (&scales)[N],
+                                         typename A::vector (&sums)[R * N * A::vectors]) {
     MULTIDRAFT_EXAMPLE_UNROLL
     for (std::size_t n = 0; n < N; ++n) {
         std::byte const* const from = weights + static_cast<std::ptrdiff_t>(n) * panel_bytes;
-        typename A::operand w;
+        typename A::operand w[A::vectors];
         if constexpr (arithmetic_in_blocks<A>)
-            w = A::template operand_at<part>(from, scales[n]);
+            A::template read_operands<part>(from, scales[n], w);
         else
-            w = A::template operand_at<part>(from);
+            A::template read_operands<part>(from, w);
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::size_t r = 0; r < R; ++r) {
             auto const x = A::template input_at<part>(inputs + static_cast<std::ptrdiff_t>(r) * input_step);
-            sums[r * N + n] = A::add(sums[r * N + n], w, x);
+            MULTIDRAFT_EXAMPLE_UNROLL
+            for (std::size_t v = 0; v < A::vectors; ++v) {
+                auto& sum = sums[(r * N + n) * A::vectors + v];
+                sum = A::add(sum, w[v], x);
+            }
         }
     }
     if constexpr (part + 1 < A::parts) add_parts<A, R, N, part + 1>(weights, panel_bytes, inputs, scales, sums);
@@ -163,7 +168,7 @@ struct fetched {
 template <class A, std::size_t R, std::size_t N, bool streams>
 MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff_t panel_bytes, std::byte const* inputs,
                                           std::int32_t steps, std::ptrdiff_t ahead, fetched& others,
-                                          typename A::sum (&sums)[R * N]) {
+                                          typename A::vector (&sums)[R * N * A::vectors]) {
     typename unit<A>::scales scales[N];
     for (std::int32_t s = 0; s < steps; ++s, inputs += static_cast<std::ptrdiff_t>(R) * input_step) {
         if constexpr (!streams) {
@@ -192,9 +197,9 @@ template <class A, std::size_t R, std::size_t N, bool streams>
 void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float* output, fetched& others) {
     std::ptrdiff_t const panel_bytes = t.steps / unit<A>::steps * unit<A>::bytes;
     std::byte const* const weights = t.weights + p * panel_bytes;
-    typename A::sum sums[R * N];
+    typename A::vector sums[R * N * A::vectors];
     MULTIDRAFT_EXAMPLE_UNROLL
-    for (std::size_t i = 0; i < R * N; ++i) sums[i] = A::zero();
+    for (auto& sum : sums) sum = A::zero();
     if constexpr (streams) {
         // At the end of a panel follows that of the next tile.
         std::int32_t const last =
@@ -208,12 +213,17 @@ void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float
     } else {
         accumulate<A, R, N, false>(weights, panel_bytes, inputs, t.steps, 0, others, sums);
     }
+    // Unrolled: an index that is not known would keep the sums in memory all along.
+    MULTIDRAFT_EXAMPLE_UNROLL
     for (std::size_t n = 0; n < N; ++n) {
         std::int32_t const begin = (p + static_cast<std::int32_t>(n)) * panel;
         std::int32_t const there = smaller(panel, t.outputs - begin);
+        MULTIDRAFT_EXAMPLE_UNROLL
         for (std::size_t r = 0; r < R; ++r) {
             float totals[panel];
-            A::write(sums[r * N + n], totals);
+            MULTIDRAFT_EXAMPLE_UNROLL
+            for (std::size_t v = 0; v < A::vectors; ++v)
+                A::write(sums[(r * N + n) * A::vectors + v], totals + v * (panel / A::vectors));
             if (t.scales != nullptr)
                 for (std::int32_t i = 0; i < there; ++i) totals[i] *= t.scales[begin + i];
             float* const to = output + r * t.output_row + begin;
