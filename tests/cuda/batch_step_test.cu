@@ -1,4 +1,8 @@
 // A step of a batch on a stream: the tokens, nodes and caches of the same step on the host.
+#if defined(__NVCC__)
+#pragma nv_diag_suppress 20011  // the host's steps call functions that are the host's alone
+#endif
+
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
