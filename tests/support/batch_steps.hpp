@@ -59,7 +59,7 @@ struct write_logit {
             if ((in.mask[i * in.mask_words + j / 64] >> (j % 64) & 1U) != 0)
                 h = mixed(h ^ static_cast<std::uint64_t>(mine[first + j]));
         h = mixed(h ^ static_cast<std::uint64_t>(k % vocabulary));
-        auto const level = 4 * (h & 1023U) + (mixed(h) & noise);
+        auto const level = 16 * (h & 1023U) + (mixed(h) & noise);
         rows[in.first_row * vocabulary + k] = static_cast<float>(static_cast<std::int32_t>(level)) * 0x1p-10F;
     }
 };
@@ -116,14 +116,17 @@ struct request_of_steps {
     index_t in_draft = 0;
 };
 
-/// Greedy and sampled, with a shape or without, and one whose draft has fewer tokens than children.
+/// Greedy and sampled, with a shape or without, one whose draft has fewer tokens than children, and two with a leaf
+/// before inner nodes, which the draft does not read.
 [[nodiscard]] inline std::vector<request_of_steps> requests_of_steps() {
+    topology const with_a_leaf = topology::from_parents(std::vector<node_id>{multidraft::none, 0, 0, 0, 2, 3, 4, 5});
     return {{{1, 2, 3}, branching({2, 2, 1}), 11, {}},
             {{5}, chain(3), 12, {.temperature = 0.7F}},
             {{4, 5}, topology{}, 13, {.top_p = 0.9F}},
-            {{9, 8, 7, 6, 5, 4}, fork(3, 2), 14, {.top_k = 20}},
+            {{9, 8, 7, 6, 5, 4}, with_a_leaf, 14, {.top_k = 20}},
             {{2, 2}, branching({3}), 15, {.temperature = 1.2F}, sampling_params{.top_k = 2}},
-            {{30, 31}, branching({2, 1, 1, 1}), 16, {.temperature = 0.0F}}};
+            {{30, 31}, branching({2, 1, 1, 1}), 16, {.temperature = 0.0F}},
+            {{8}, with_a_leaf, 17, {.temperature = 2.0F}}};
 }
 
 /// The engine. `Layout`: of its rows.

@@ -1,4 +1,4 @@
-// expect: no instance of function template "multidraft::.*basic_batch_step.*::draw" matches
+// expect: no instance of overloaded function "multidraft::.*basic_batch_step<Methods>::draw .*matches
 // The arrays of a batch_step are the host's: a stream runs a cuda::batch_step.
 #include "multidraft/batch/batch_step.hpp"
 #include "multidraft/cuda/on.cuh"
