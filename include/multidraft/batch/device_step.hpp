@@ -1,4 +1,4 @@
-// A step of a batch whose logits lie in a device's memory: the step's small arrays are copied there and back.
+// A step of a batch whose logits lie in device memory: its small arrays are copied there and back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// A step of a batch with Kokkos: logits in the memory of an execution space, small arrays copied there and back.
+// A step of a batch with Kokkos: logits in a space's memory, small arrays copied there and back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
