@@ -9,6 +9,7 @@
 #include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/batch_step.hpp"
 #include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/batch/device_step.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"

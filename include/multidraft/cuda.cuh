@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/cuda/batch_step.cuh"
 #include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/device_group.cuh"

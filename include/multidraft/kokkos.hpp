@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/kokkos/batch_step.hpp"
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/lane_team_group.hpp"
 #include "multidraft/kokkos/on.hpp"

@@ -14,9 +14,9 @@ struct fresh_device : testing::EmptyTestEventListener {
         standin::reset(needs_one ? standin::h200() : standin::none());
     }
     void OnTestEnd(testing::TestInfo const& info) override {
-        if (standin::fault().empty() && standin::allocated() == 0) return;
+        if (standin::fault().empty() && standin::allocated() + standin::pinned() == 0) return;
         ADD_FAILURE() << info.name() << ": " << standin::fault() << ", " << standin::allocated()
-                      << " bytes of device memory are not freed";
+                      << " bytes of device memory and " << standin::pinned() << " of pinned memory are not freed";
     }
 };
 

@@ -347,6 +347,34 @@ TEST(standin, orders_streams_by_events_and_frees_in_the_order_of_a_stream) {
     EXPECT_EQ(cudaStreamDestroy(reader), cudaSuccess);
 }
 
+TEST(standin, copies_read_pinned_memory_when_they_run) {
+    cudaStream_t stream = nullptr;
+    ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+    cudaEvent_t event = nullptr;
+    ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+    EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess) << "nothing was recorded";
+    device_ints const out(1);
+    void* memory = nullptr;
+    ASSERT_EQ(cudaMallocHost(&memory, 2 * sizeof(int)), cudaSuccess);
+    EXPECT_EQ(standin::pinned(), 2 * sizeof(int));
+    int* const x = static_cast<int*>(memory) + 1;
+    for (bool const waits : {true, false}) {
+        *x = 5;
+        ASSERT_EQ(cudaMemcpyAsync(out.data, x, sizeof(int), cudaMemcpyHostToDevice, stream), cudaSuccess);
+        ASSERT_EQ(cudaEventRecord(event, stream), cudaSuccess);
+        if (waits) {
+            EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess);
+        }
+        *x = 6;
+        EXPECT_EQ(out.host(), std::vector<int>(1, waits ? 5 : 6));
+    }
+    EXPECT_EQ(cudaFreeHost(memory), cudaSuccess);
+    EXPECT_EQ(cudaFreeHost(memory), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+    EXPECT_EQ(cudaEventSynchronize(event), cudaErrorInvalidResourceHandle);
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+
 TEST(standin, refuses_what_the_device_does_not_have) {
     device_ints const data(1);
     auto const answer = [&](launch_of const& l) { return run(l, add_one, data.data); };

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/detail/step_arrays.hpp"
 #include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -61,9 +64,9 @@ struct one_method {
         return multidraft::counts_certain<typename Sampler::law>;
     }
     template <class P, class Rows>
-    void draw(choice, P const& policy, level_batch const& level, Rows const& q, request_batch const& requests,
-              children_batch const& out) const {
-        draft_batch(policy, sampler, level, draft_rows(q), requests, out);
+    auto draw(choice, P const& policy, level_batch const& level, Rows const& q, request_batch const& requests,
+              children_batch const& out, workspace const& scratch = {}) const {
+        return draft_batch(policy, sampler, level, draft_rows(q), requests, out, scratch);
     }
     template <class P>
     [[nodiscard]] static std::size_t workspace_size(choice, P const& policy, std::int32_t requests, node_id nodes,
@@ -71,16 +74,35 @@ struct one_method {
         return verify_workspace_size<Verifier>(policy, requests, nodes, depth);
     }
     template <class P, class Target, class Draft>
-    void verify(choice, P const& policy, tree_batch const& trees, Target const& p, Draft const& q,
+    auto verify(choice, P const& policy, tree_batch const& trees, Target const& p, Draft const& q,
                 request_batch const& requests, verdict_batch const& out, workspace const& scratch) const {
         auto const drafts = drawn_by<typename Sampler::law>(trees);
         if constexpr (multidraft::verify::reads_draft<Verifier>)
-            verify_batch(policy, verifier, drafts, target_rows(p), draft_rows(q), requests, out, scratch);
+            return verify_batch(policy, verifier, drafts, target_rows(p), draft_rows(q), requests, out, scratch);
         else
-            verify_batch(policy, verifier, drafts, target_rows(p), draft_rows(multidraft::verify::no_draft_rows{}),
-                         requests, out, scratch);
+            return verify_batch(policy, verifier, drafts, target_rows(p),
+                                draft_rows(multidraft::verify::no_draft_rows{}), requests, out, scratch);
     }
 };
+
+/// Where the calls of a step run: on host threads, unless its methods name their policy.
+template <class P, class Methods>
+concept step_policy =
+    (!requires { typename Methods::policy; } && host_policy<P>) || std::same_as<P, typename Methods::policy>;
+
+/// Calls `call(k)` for 0 <= k < count, then `finish()`. The first error that a call returns is returned, and ends this.
+template <class Call, class Finish>
+auto in_turn(std::size_t count, Call const& call, Finish const& finish) {
+    using error = decltype(call(std::size_t{}));
+    for (std::size_t k = 0; k < count; ++k) {
+        if constexpr (std::is_void_v<error>)
+            call(k);
+        else if (error const e = call(k); e != error())
+            return e;
+    }
+    finish();
+    return error();
+}
 
 }  // namespace detail
 
@@ -108,8 +130,9 @@ struct one_method {
 /// parameters, so trees are verified as they were drawn.
 ///
 /// A text depends neither on the other requests nor on threads, bit for bit. A request whose rows are no distributions
-/// gets no tokens (see `undecided`). Memory is kept: nothing allocates after the largest step. On host threads. Calls
-/// out of turn throw `invalid_input`.
+/// gets no tokens (see `undecided`). Memory is kept: nothing allocates after the largest step. Calls out of turn throw
+/// `invalid_input`. On host threads, with logits in host memory; for logits in device memory: `cuda::batch_step`
+/// (cuda/batch_step.cuh).
 template <class Methods>
 class basic_batch_step {
 public:
@@ -211,16 +234,16 @@ public:
     }
 
     /// Draws the children of the nodes that `next_level` returned. `q`: the draft's logits, row `first_row + k` for
-    /// input k. Throws as `draft_batch`, with nothing drawn.
-    template <host_policy P, class T, class Layout>
-    void draw(P const& policy, rows_of_batch<T, Layout> const& q) {
-        draw_from(policy, q, [](auto const& rows) { return rows; });
+    /// input k. Throws as `draft_batch`, or on a stream returns the error, with nothing drawn.
+    template <detail::step_policy<Methods> P, class T, class Layout>
+    auto draw(P const& policy, rows_of_batch<T, Layout> const& q) {
+        return draw_from(policy, q, [](auto const& rows) { return rows; });
     }
 
     /// The same with masks and biases.
-    template <host_policy P, class T, class Layout>
-    void draw(P const& policy, rows_of_batch<T, Layout> const& q, logit_adjustments const& adjustments) {
-        draw_from(policy, q, [&](auto const& rows) {
+    template <detail::step_policy<Methods> P, class T, class Layout>
+    auto draw(P const& policy, rows_of_batch<T, Layout> const& q, logit_adjustments const& adjustments) {
+        return draw_from(policy, q, [&](auto const& rows) {
             return adjusted_batch<T, Layout>(rows, adjustments_of(draft_, drawn_nodes(), adjustments));
         });
     }
@@ -246,21 +269,21 @@ public:
     }
 
     /// Verifies the trees. `p`: the target's logits, row k for input k of `target_inputs`; `q`: as at the draws. Throws
-    /// as `verify_batch`, with nothing verified.
-    template <host_policy P, class T, class Layout, class U, class LayoutOfDraft>
-    void verify(P const& policy, rows_of_batch<T, Layout> const& p, rows_of_batch<U, LayoutOfDraft> const& q) {
-        verify_rows(policy, rows_of(target_, all_nodes(), p, requests_.sampling),
-                    rows_of(draft_, all_nodes(), q, requests_.draft_sampling));
+    /// as `verify_batch`, or on a stream returns the error, with nothing verified.
+    template <detail::step_policy<Methods> P, class T, class Layout, class U, class LayoutOfDraft>
+    auto verify(P const& policy, rows_of_batch<T, Layout> const& p, rows_of_batch<U, LayoutOfDraft> const& q) {
+        return verify_rows(policy, rows_of(target_, all_nodes(), p, requests_.sampling),
+                           rows_of(draft_, all_nodes(), q, requests_.draft_sampling));
     }
 
     /// The same with masks and biases of either model.
-    template <host_policy P, class T, class Layout, class U, class LayoutOfDraft>
-    void verify(P const& policy, rows_of_batch<T, Layout> const& p, logit_adjustments const& of_target,
+    template <detail::step_policy<Methods> P, class T, class Layout, class U, class LayoutOfDraft>
+    auto verify(P const& policy, rows_of_batch<T, Layout> const& p, logit_adjustments const& of_target,
                 rows_of_batch<U, LayoutOfDraft> const& q, logit_adjustments const& of_draft) {
         auto const target = rows_of(target_, all_nodes(), p, requests_.sampling);
         auto const draft = rows_of(draft_, all_nodes(), q, requests_.draft_sampling);
-        verify_rows(policy, adjusted_batch<T, Layout>(target, adjustments_of(target_, all_nodes(), of_target)),
-                    adjusted_batch<U, LayoutOfDraft>(draft, adjustments_of(draft_, all_nodes(), of_draft)));
+        return verify_rows(policy, adjusted_batch<T, Layout>(target, adjustments_of(target_, all_nodes(), of_target)),
+                           adjusted_batch<U, LayoutOfDraft>(draft, adjustments_of(draft_, all_nodes(), of_draft)));
     }
 
     /// The tokens by which the text of request b grows: those of the accepted nodes, and the one that follows.
@@ -377,54 +400,68 @@ private:
     }
 
     template <class P, class T, class Layout, class Adjust>
-    void draw_from(P const& policy, rows_of_batch<T, Layout> const& q, Adjust const& adjust) {
-        require(phase_ == phase::drawing, "draw", "`next_level` returns the nodes whose children are drawn");
-        if (level_.empty()) {  // requests that only read
-            phase_ = phase::drawn;
-            return;
-        }
-        auto const rows = adjust(rows_of(draft_, drawn_nodes(), q, requests_.draft_sampling));
+    auto draw_from(P const& policy, rows_of_batch<T, Layout> const& q, Adjust const& adjust) {
+        return detail::checked(
+            policy,
+            [&] {
+                require(phase_ == phase::drawing, "draw", "`next_level` returns the nodes whose children are drawn");
+            },
+            [&] { return draw_level(policy, adjust(rows_of(draft_, drawn_nodes(), q, requests_.draft_sampling))); });
+    }
+
+    /// Draws the level, which is empty where requests only read.
+    template <class P, class Rows>
+    auto draw_level(P const& policy, Rows const& rows) {
         children_batch out;
         out.tokens = trees_.tokens();
         out.first = level_.first.data();
         out.node_index = level_.node_index.data();
         out.certain = trees_.certain();
         level_batch const level = level_.view();
-        std::int32_t begin = 0;
-        for (std::size_t k = 0; k < groups_.size(); ++k) {
-            std::int32_t end = begin;
-            while (end < level.entries && level.requests[end] < end_of(k)) ++end;
-            if (end > begin) {
-                auto mine = out;
-                mine.first += begin;
-                mine.node_index += begin;
-                if (!methods_.counts_certain(groups_[k].method)) mine.certain = nullptr;
-                methods_.draw(groups_[k].method, policy,
-                              level_batch{end - begin, level.requests + begin, level.nodes + begin,
-                                          level.wanted + begin, level.depths + begin},
-                              from(rows, begin, 0), requests_.view(), mine);
-            }
-            begin = end;
-        }
-        phase_ = phase::drawn;
+        auto const draw_entries = [&](choice const& method, std::int32_t begin, std::int32_t end) {
+            auto mine = out;
+            mine.first += begin;
+            mine.node_index += begin;
+            if (!methods_.counts_certain(method)) mine.certain = nullptr;
+            return methods_.draw(method, policy,
+                                 level_batch{end - begin, level.requests + begin, level.nodes + begin,
+                                             level.wanted + begin, level.depths + begin},
+                                 from(rows, begin, 0), requests_.view(), mine);
+        };
+        using error = decltype(draw_entries(std::declval<choice const&>(), 0, 0));
+        std::int32_t end = 0;
+        return detail::in_turn(
+            groups_.size(),
+            [&](std::size_t k) {
+                std::int32_t const begin = end;
+                while (end < level.entries && level.requests[end] < end_of(k)) ++end;
+                return end > begin ? draw_entries(groups_[k].method, begin, end) : error();
+            },
+            [&] { phase_ = phase::drawn; });
     }
 
     template <class P, class Target, class Draft>
-    void verify_rows(P const& policy, Target const& p, Draft const& q) {
-        require(phase_ == phase::scoring, "verify", "the target reads `target_inputs` first");
-        verdicts_.make(at(decoded()), at(trees_.nodes()));
-        for (std::size_t k = 0; k < groups_.size(); ++k) {
+    auto verify_rows(P const& policy, Target const& p, Draft const& q) {
+        auto const verify_group = [&](std::size_t k) {
             choice const& method = groups_[k].method;
             std::int32_t const first = groups_[k].first;
             tree_batch const trees = trees_.view(methods_.counts_certain(method), first, end_of(k), verdicts_.offsets);
             std::int64_t const nodes = trees_.offsets()[first];
             auto const bytes =
                 methods_.workspace_size(method, policy, trees.requests, trees_.largest(), trees_.deepest());
-            methods_.verify(method, policy, trees, from(p, nodes, first), from(q, nodes, first), requests_.view(first),
-                            verdicts_.out(nodes, first), workspace(verdicts_.scratch.of(bytes)));
-        }
-        verdicts_.lay_out(trees_, target_.reader, draft_.reader);
-        phase_ = phase::verified;
+            return methods_.verify(method, policy, trees, from(p, nodes, first), from(q, nodes, first),
+                                   requests_.view(first), verdicts_.out(nodes, first),
+                                   workspace(verdicts_.scratch.of(bytes)));
+        };
+        return detail::checked(
+            policy, [&] { require(phase_ == phase::scoring, "verify", "the target reads `target_inputs` first"); },
+            [&] {
+                verdicts_.make(at(decoded()), at(trees_.nodes()));
+                return detail::in_turn(groups_.size(), verify_group, [&] {
+                    verdicts_.lay_out(trees_, target_.reader, draft_.reader);
+                    phase_ = phase::verified;
+                });
+            });
     }
 
     [[nodiscard]] kept_batch kept(std::vector<index_t> const& entries, std::vector<std::int32_t> const& counts,

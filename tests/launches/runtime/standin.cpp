@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <iterator>
@@ -571,6 +572,7 @@ struct runtime {
     std::set<CUgraphExec_st*> executables;
     std::map<std::string, cudaError_t> failures;
     std::set<void const*> large_clusters;
+    std::map<char const*, std::size_t> pinned;
     std::vector<launched> launches;
 };
 runtime state;
@@ -669,6 +671,15 @@ void copy(void* to, void const* from, std::size_t bytes) {
     if (bytes > 0) std::memmove(to, from, bytes);
 }
 
+/// Whether the bytes are of one allocation of pinned memory.
+bool is_pinned(void const* data, std::size_t bytes) {
+    auto const* const begin = static_cast<char const*>(data);
+    auto const after = state.pinned.upper_bound(begin);
+    if (after == state.pinned.begin()) return false;
+    auto const& [first, size] = *std::prev(after);
+    return begin + bytes <= first + size;
+}
+
 /// Whether exactly the device's side of a copy is device memory.
 bool is_copyable(void const* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
     bool const to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
@@ -709,6 +720,11 @@ void fail(char const* call, cudaError_t error) { state.failures[call] = error; }
 std::vector<launched> const& launches() { return state.launches; }
 std::string const& fault() { return state.fault; }
 std::size_t allocated() { return memory.allocated(); }
+std::size_t pinned() {
+    std::size_t sum = 0;
+    for (auto const& [begin, bytes] : state.pinned) sum += bytes;
+    return sum;
+}
 
 cudaError_t enqueue(cudaStream_t stream, char const* call, std::function<void()> work) {
     if (cudaError_t const e = begun(call)) return e;
@@ -926,6 +942,23 @@ cudaError_t cudaFree(void* data) {
     return was_there ? cudaSuccess : answer(cudaErrorInvalidValue);
 }
 
+cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+    if (cudaError_t const e = begun("cudaMallocHost")) return e;
+    if (captures_anywhere()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
+    *data = std::malloc(bytes);
+    if (*data == nullptr) return answer(cudaErrorMemoryAllocation);
+    std::memset(*data, the_machine.poison, bytes);
+    state.pinned[static_cast<char const*>(*data)] = bytes;
+    return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* data) {
+    if (data == nullptr) return cudaSuccess;
+    drain_all();
+    if (state.pinned.erase(static_cast<char const*>(data)) == 0) return answer(cudaErrorInvalidValue);
+    std::free(data);
+    return begun("cudaFreeHost");
+}
+
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t stream) {
     if (cudaError_t const e = begun("cudaMallocAsync")) return e;
     if (find(stream) == nullptr) return answer(cudaErrorInvalidResourceHandle);
@@ -955,7 +988,7 @@ cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaM
     if (cudaError_t const e = begun("cudaMemcpyAsync")) return e;
     if (!is_copyable(to, from, bytes, kind)) return answer(cudaErrorInvalidValue);
     CUstream_st const* const s = find(stream);
-    if (kind == cudaMemcpyHostToDevice && s != nullptr && s->capture == nullptr) {
+    if (kind == cudaMemcpyHostToDevice && s != nullptr && s->capture == nullptr && !is_pinned(from, bytes)) {
         // Host memory that is not pinned has been read when the call returns.
         auto const* const bytes_of = static_cast<char const*>(from);
         return record(stream, [to, staged = std::vector<char>(bytes_of, bytes_of + bytes)] {
@@ -1020,6 +1053,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     event->recorded_on = stream;
     event->is_recorded = true;
     return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    if (cudaError_t const e = begun("cudaEventSynchronize")) return e;
+    if (state.events.count(event) == 0) return answer(cudaErrorInvalidResourceHandle);
+    if (captures_anywhere()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
+    CUstream_st* const earlier = find(event->recorded_on);
+    if (event->is_recorded && earlier != nullptr) drain(*earlier);
+    return answer(state.sticky);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     if (cudaError_t const e = begun("cudaStreamWaitEvent")) return e;

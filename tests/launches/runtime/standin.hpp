@@ -8,6 +8,7 @@
 //   interference between blocks shows.
 // - Device memory is filled with `poison` at first, cannot be accessed by the host outside of a call, and has guards
 //   around every allocation: the address sanitizer's own, or bytes that are checked after each launch.
+// - Copies from pinned host memory read it when they run, from other host memory when they are recorded.
 // - Streams record their work. It runs when the host waits for it, and not before.
 // - A launch that fails makes every later call fail, as on a device, until `reset`; `fault()` is the reason.
 #pragma once
@@ -78,6 +79,8 @@ struct launched {
 [[nodiscard]] std::string const& fault();
 /// Allocated device memory, in bytes.
 [[nodiscard]] std::size_t allocated();
+/// Allocated pinned host memory, in bytes.
+[[nodiscard]] std::size_t pinned();
 
 /// Records work other than a kernel.
 cudaError_t enqueue(cudaStream_t stream, char const* call, std::function<void()> work);
