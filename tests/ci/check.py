@@ -109,6 +109,7 @@ def self_test(root, yaml):
              (" threads fuzzing", " threads", "no job has the step fuzzing"),
              ("run: .ci/run arm", "run: tools/arm", "is no call of .ci/run"),
              ("run: .ci/run arm", "run: .ci/run", "is no call of .ci/run"),
+             ("run: .ci/run windows", "run: .ci/run window", "has no step window"),
              ("tests benchmarks", "tests", "no job has the step benchmarks"),
              ("runs-on: ubuntu-24.04", "runs_on: ubuntu-24.04", "unknown key runs_on"),
              ("timeout-minutes: 60", "timeout-minutes: an hour", "timeout-minutes is 'an hour'"),

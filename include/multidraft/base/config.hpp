@@ -18,6 +18,11 @@
     "multidraft: not with -funsafe-math-optimizations, -fassociative-math, -freciprocal-math or -fno-signed-zeros (see docs/floating_point.md)"
 #endif
 
+// Names of functions here, and of members of every group.
+#if defined(min) || defined(max)
+#error "multidraft: min and max are macros: define NOMINMAX before windows.h is included"
+#endif
+
 /// Marks a function that host and device may both call. Empty for a plain C++ compiler.
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define MULTIDRAFT_HD __host__ __device__
@@ -75,6 +80,16 @@
 #define MULTIDRAFT_OUTLINE __declspec(noinline)
 #else
 #define MULTIDRAFT_OUTLINE
+#endif
+
+/// Builtins that a device knows too, unlike `std::assume_aligned` and `std::memcpy`. MSVC has neither.
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <cstring>
+#define MULTIDRAFT_ASSUME_ALIGNED(pointer, bytes) (pointer)
+#define MULTIDRAFT_COPY_BYTES std::memcpy
+#else
+#define MULTIDRAFT_ASSUME_ALIGNED __builtin_assume_aligned
+#define MULTIDRAFT_COPY_BYTES __builtin_memcpy
 #endif
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -92,12 +92,12 @@ namespace fp {
     std::int32_t const magnitude = bits & 0x7fffffff;
 
     // x = 2^e (1 + f), 1 + f in [3/4, 3/2): no cancellation near x = 1.
-    bool const small = bits < 0x00800000;
-    std::int32_t const normal = detail::blend(small, detail::bits_of(x * 0x1p23F), bits);
+    bool const is_small = bits < 0x00800000;
+    std::int32_t const normal = detail::blend(is_small, detail::bits_of(x * 0x1p23F), bits);
     auto const above = static_cast<std::int32_t>(static_cast<std::uint32_t>(normal) - 0x3f400000U);  // 3/4
     std::int32_t const e = above >> 23;
     float const f = detail::float_of(0x3f400000 + (above & 0x007fffff)) - 1.0F;
-    float const result = detail::scaled_log1p(static_cast<float>(e - (small ? 23 : 0)), f);
+    float const result = detail::scaled_log1p(static_cast<float>(e - (is_small ? 23 : 0)), f);
 
     // Without sign and below infinity the pattern is a number: 0 < bits < infinity_bits.
     std::int32_t const zero = detail::blend(magnitude == 0, -0x00800000, detail::nan_bits);  // the pattern of -inf

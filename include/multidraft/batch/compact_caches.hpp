@@ -160,7 +160,7 @@ private:
 #if MULTIDRAFT_ON_DEVICE
         *static_cast<Piece*>(to) = *static_cast<Piece const*>(from);
 #else
-        __builtin_memcpy(to, from, sizeof(Piece));
+        MULTIDRAFT_COPY_BYTES(to, from, sizeof(Piece));
 #endif
     }
 };

@@ -80,7 +80,7 @@ private:
         return *reinterpret_cast<std::uint32_t const*>(at);
 #else
         std::uint32_t result = 0;  // the words have another type
-        __builtin_memcpy(&result, at, 4);
+        MULTIDRAFT_COPY_BYTES(&result, at, 4);
         return result;
 #endif
     }

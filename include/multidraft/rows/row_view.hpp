@@ -82,7 +82,7 @@ public:
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return size_; }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
         if constexpr (Layout::alignment > 0) {
-            T const* const data = static_cast<T const*>(__builtin_assume_aligned(data_, Layout::alignment));
+            T const* const data = static_cast<T const*>(MULTIDRAFT_ASSUME_ALIGNED(data_, Layout::alignment));
 #if defined(__CUDA_ARCH__)
             if constexpr (Layout::alignment % 16 == 0 && in_blocks)
                 return from_block(data, i);

@@ -79,10 +79,10 @@ struct weights_in_bins {
         // With a margin: `below` rounds, and so does this.
         real const largest = row.largest();
         real const margin = fp::mul(largest < 0 ? -largest : largest, static_cast<real>(0x1p-20F));
-        real const near = fp::mul(fp::div(static_cast<real>(bins_below), rate), static_cast<real>(0.9999));
-        real const far = fp::mul(fp::div(static_cast<real>(bins_below + 1), rate), static_cast<real>(1.0001));
-        return key_range<real>::of(largest - far - fp::mul(far, static_cast<real>(0x1p-20F)) - margin,
-                                   largest - near + margin);
+        real const nearer = fp::mul(fp::div(static_cast<real>(bins_below), rate), static_cast<real>(0.9999));
+        real const farther = fp::mul(fp::div(static_cast<real>(bins_below + 1), rate), static_cast<real>(1.0001));
+        return key_range<real>::of(largest - farther - fp::mul(farther, static_cast<real>(0x1p-20F)) - margin,
+                                   largest - nearer + margin);
     }
 };
 

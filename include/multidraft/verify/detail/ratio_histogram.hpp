@@ -125,12 +125,12 @@ struct mass_at_grid_points {
         using real = probability_of<P>;
         auto const at = ratio_grid::of(where.ratio(i));
         real const qi = fp::mul(static_cast<real>(where.q(i)), where.scale);
-        bool const small = is_below(qi, small_mass<real>);
+        bool const is_small = is_below(qi, small_mass<real>);
         // NaN counts as 0: it is detected where a token is drawn. So does a certain token whose q / left is out of
         // range.
         real const valid = blend(is_below(qi, real(1.99)), qi, real(0));
-        real const amount = fp::mul(valid, blend(small, real(0x1p44), real(0x1p30)));
-        index_t const bin = at.grid_point + multidraft::detail::blend(small, ratio_grid::count, 0);
+        real const amount = fp::mul(valid, blend(is_small, real(0x1p44), real(0x1p30)));
+        index_t const bin = at.grid_point + multidraft::detail::blend(is_small, ratio_grid::count, 0);
         std::int32_t const above = integer(fp::mul(amount, static_cast<real>(at.share)));
         if constexpr (sizeof(real) == 4)
             return {bin, integer(amount) - above, above};
