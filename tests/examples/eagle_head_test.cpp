@@ -392,9 +392,9 @@ protected:
         std::ifstream stream(file, std::ios::binary);
         return {std::istreambuf_iterator<char>(stream), {}};
     }
-    /// What is wrong with a head of which something was changed: its config, the header and the data of its tensors.
+    /// What is changed of a head: its config, the header and the data of its tensors.
     using change = std::function<void(nlohmann::json& config, nlohmann::json& header, std::string& data)>;
-    [[nodiscard]] std::string fault(std::string const& name, change const& make) const {
+    void write(std::string const& name, change const& make) const {
         auto config = nlohmann::json::parse(bytes_of(written / name / "config.json"));
         std::string const bytes = bytes_of(written / name / "model.safetensors");
         std::uint64_t length = 0;
@@ -408,6 +408,9 @@ protected:
         std::memcpy(start.data(), &length, sizeof length);
         std::ofstream(directory / "config.json") << config;
         std::ofstream(directory / "model.safetensors", std::ios::binary) << start << text << data;
+    }
+    [[nodiscard]] std::string fault(std::string const& name, change const& make) const {
+        write(name, make);
         auto const message = message_of<std::runtime_error>(
             [&] { eagle_head_weights(directory, of_target, options_for(precision::f32)); });
         EXPECT_MESSAGE(message, directory.string());
@@ -496,6 +499,26 @@ TEST_F(eagle_head_files, that_are_wrong_are_named) {
     EXPECT_MESSAGE(
         message_of<std::runtime_error>([&] { eagle_head_weights(written / "trained", of_target, on_device); }),
         "run on the CPU only");
+}
+
+TEST_F(eagle_head_files, may_have_an_embedding_and_an_output_head) {
+    // Of zeros: then neither the token nor the state counts.
+    for (std::string const tensor : {"embed_tokens.weight", "lm_head.weight"}) {
+        write("trained", [&](nlohmann::json&, nlohmann::json& header, std::string& data) {
+            header[tensor] = {
+                {"dtype", "BF16"}, {"shape", {32, 16}}, {"data_offsets", {data.size(), data.size() + 1024}}};
+            data.append(1024, '\0');
+        });
+        pair_of_models of("trained");
+        auto const parameters = of.weights->parameters();
+        of.weights = std::make_shared<eagle_head_weights const>(directory, of.of_target, options_for(precision::f32));
+        EXPECT_EQ(of.weights->parameters(), parameters + 512);
+        auto text = tiny_text(5, 1);
+        auto const row = read(of, text).second;
+        text.back() = (text.back() + 1) % 32;
+        EXPECT_TRUE(same_bits(read(of, text).second, row)) << tensor;
+        EXPECT_EQ(row == std::vector<float>(32, 0.0F), tensor == "lm_head.weight");
+    }
 }
 
 TEST_F(eagle_head_files, are_told_from_those_of_block_drafters) {
