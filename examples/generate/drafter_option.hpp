@@ -1,4 +1,5 @@
-// The option --drafter of `generate`: an independent draft model, or a block drafter of the target.
+// The option --drafter of `generate`: an independent draft model, or a block drafter or a head of EAGLE-3 of the
+// target.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +15,14 @@
 
 namespace multidraft::examples {
 
-/// The directory of the block drafter that the option names: "block" is that beside the target. Empty for
+/// The directory of the drafter that the option names: "block" and "eagle" are those beside the target. Empty for
 /// "independent". Throws `std::runtime_error` for a directory without a model.
-inline std::string block_drafter_of_option(std::string const& option, std::filesystem::path const& target) {
+inline std::string drafter_of_option(std::string const& option, std::filesystem::path const& target) {
     if (option == "independent") return {};
     std::filesystem::path directory = option;
-    if (option == "block")
-        directory =
-            std::filesystem::absolute(target / ".").lexically_normal().parent_path().parent_path() / "block-drafter";
+    if (option == "block" || option == "eagle")
+        directory = std::filesystem::absolute(target / ".").lexically_normal().parent_path().parent_path() /
+                    (option == "block" ? "block-drafter" : "eagle-head");
     if (!std::filesystem::exists(directory / "config.json"))
         throw std::runtime_error("--drafter " + option + ": " + directory.string() + ": has no config.json");
     return directory.string();
@@ -43,7 +44,7 @@ inline std::int32_t most_nodes_of_block(topology const& shape, bool automatic) {
     method_settings const& s = settings();
     if (shape.size() > 1) return shape.size();
     if (!s.by_reach) return s.budget + 1;
-    auto const levels = read_block_drafter_config(std::filesystem::path(s.block_drafter) / "config.json").block_size;
+    auto const levels = read_block_drafter_config(std::filesystem::path(s.block_drafter) / "config.json").block_size();
     // Children cost 1 / budget or more each, and no more than 1 is accepted at a level.
     if (automatic) return levels * s.budget + 1;
     if (s.least < 0.01) throw std::runtime_error("--tree reach: --least is 0.01 or more");
@@ -60,8 +61,9 @@ inline std::int32_t levels_of(topology const& shape, transformer& target) {
 
 /// The parameters of what drafts.
 inline std::int64_t parameters_of_drafter(transformer& target, transformer const& draft) {
-    return settings().block_drafter.empty() ? draft.weights()->parameters()
-                                            : block_drafter_of(target).weights()->parameters();
+    if (!settings().block_drafter.empty()) return block_drafter_of(target).weights()->parameters();
+    if (!settings().eagle_head.empty()) return eagle_head_of(target).weights()->parameters();
+    return draft.weights()->parameters();
 }
 
 }  // namespace multidraft::examples

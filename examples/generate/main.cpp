@@ -153,12 +153,13 @@ int run(int argc, char** argv) {
                        "text (the default for a GGUF file)")
             ->capture_default_str();
     std::string drafter = "independent";
-    app.add_option(
-           "--drafter", drafter,
-           "independent: the model of --draft; block: the target's block drafter, in the directory "
-           "block-drafter beside it; or the directory of one. It reads the target's hidden states and drafts all "
-           "levels in one call. Not with --draft, --chat, --prompt-file, --search, --dump-decisions, --method auto or "
-           "--device cuda")
+    app.add_option("--drafter", drafter,
+                   "independent: the model of --draft; block: the target's block drafter, in the directory "
+                   "block-drafter beside it; eagle: its head of EAGLE-3, in the directory eagle-head; or the directory "
+                   "of one of "
+                   "them. Both read the target's hidden states; a block drafter drafts all levels in one call. Not "
+                   "with --draft, --chat, --prompt-file, --search, --dump-decisions, --method auto or "
+                   "--device cuda")
         ->capture_default_str();
     app.add_option("--tokenizer", tokenizer_file,
                    "tokenizer.model (default: in the target's directory or beside it, or in the GGUF file)");
@@ -328,8 +329,12 @@ int run(int argc, char** argv) {
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
 
-    single.block_drafter = block_drafter_of_option(drafter, target_dir);
-    bool const by_block = !single.block_drafter.empty();
+    std::string const drafter_dir = drafter_of_option(drafter, target_dir);
+    bool const by_states = !drafter_dir.empty();  // of the target
+    bool const by_head = by_states && is_eagle_head_config(std::filesystem::path(drafter_dir) / "config.json");
+    bool const by_block = by_states && !by_head;
+    if (by_block) single.block_drafter = drafter_dir;
+    if (by_head) single.eagle_head = drafter_dir;
     if (list) {
         list_methods(json);
         return 0;
@@ -349,7 +354,7 @@ int run(int argc, char** argv) {
         options.draft_sampling->temperature = draft_temperature;
     validate(*options.draft_sampling);
     bool const by_lookup =
-        draft_dir == "lookup" || (!by_block && draft_option->count() == 0 && gguf_file::is_one(target_dir));
+        draft_dir == "lookup" || (!by_states && draft_option->count() == 0 && gguf_file::is_one(target_dir));
     if (by_lookup && method_option->count() == 0) method_name = "naive/lookup";
     method const& how = find_method(method_name);
     if (by_lookup && !drafts_without_model(how))
@@ -357,11 +362,13 @@ int run(int argc, char** argv) {
     bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
     bool const one_text = !compare_all && !search_trees && !dump_decisions;
     bool const many_texts = file_option->count() > 0;
-    if (by_block &&
+    if (by_states &&
         (draft_option->count() > 0 || talks || many_texts || search_trees || dump_decisions || device != "cpu"))
         throw std::runtime_error(
             "--drafter " + drafter +
             ": not with --draft, --chat, --prompt-file, --search, --dump-decisions or --device cuda");
+    if (by_head && tree == "auto")
+        throw std::runtime_error("--tree auto: not with a head of EAGLE-3, whose trees have a shape, such as 3x1x1");
     if (!by_block && is_from_rows(tree))
         throw std::runtime_error("--tree " + tree +
                                  ": chosen from the rows of a block drafter; name one with --drafter");
@@ -385,7 +392,7 @@ int run(int argc, char** argv) {
     // Who names a seed expects the same text again: trees are then chosen by kept times and not by a clock.
     bool const repeatable = seed_option->count() > 0 || !costs.empty();
     bool const chooses_by_default =
-        tree.empty() && one_text && !shows_trees && !by_lookup && !talks && method_option->count() == 0;
+        tree.empty() && one_text && !shows_trees && !by_lookup && !by_head && !talks && method_option->count() == 0;
     bool const may_choose = chooses_by_default || tree == "auto" || method_name == "auto";
     auto const kept_costs = costs.empty() && may_choose && !many_texts  // whose times are measured
                                 ? directory_of_kept_costs()
@@ -445,9 +452,11 @@ int run(int argc, char** argv) {
     };
     transformer target = load(target_dir);
     std::optional<transformer> draft_model;
-    if (by_block) {
-        draft_model.emplace(target.weights());        // the methods of a block drafter call no draft model
-        static_cast<void>(block_drafter_of(target));  // its files are read before anything is printed
+    if (by_states) {
+        draft_model.emplace(target.weights());  // the methods of such a drafter call no draft model
+        // Its files are read before anything is printed.
+        if (by_block) static_cast<void>(block_drafter_of(target));
+        if (by_head) static_cast<void>(eagle_head_of(target));
     } else if (!by_lookup) {
         draft_model.emplace(load(draft_dir));
     }
@@ -618,7 +627,7 @@ int run(int argc, char** argv) {
             auto report = to_json(how, g, continuation(tokens, g.tokens), options.seed);
             report["accepted_fraction"] =
                 rate_of(g.metrics, g.metrics.accepted_fraction(chosen ? chosen->depth() : levels_of(shape, target)));
-            if (by_block) report["drafter"] = single.block_drafter;
+            if (by_states) report["drafter"] = drafter_dir;
             if (chosen) report["trees"] = to_json(*chosen, how);
             if (!costs_file.empty()) report["costs"] = costs_file;
             if (perplexity) {

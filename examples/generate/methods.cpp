@@ -24,6 +24,13 @@ block_drafter_model& block_drafter_of(transformer& target) {
     return model;
 }
 
+eagle_head_model& eagle_head_of(transformer& target) {
+    static eagle_head_model model(
+        std::make_shared<eagle_head_weights const>(settings().eagle_head, target.weights(), settings().models));
+    target.expose_features(model.weights()->target_layers());
+    return model;
+}
+
 std::vector<method> const& all_methods() {
     static std::vector<method> const all = [] {
         std::vector<method> list;
@@ -43,39 +50,46 @@ std::vector<method> const& all_methods() {
         add_block_runs_by_node(list);
         add_block_runs_by_rank(list);
         add_block_runs_by_tree(list);
+        list.front().run_head = list.front().run;
+        add_head_runs(list);
         return list;
     }();
     return all;
 }
 
 std::vector<method> const& offered_methods() {
-    if (settings().block_drafter.empty()) return all_methods();
-    static std::vector<method> const of_block = [] {
+    bool const by_block = !settings().block_drafter.empty();
+    if (!by_block && settings().eagle_head.empty()) return all_methods();
+    static std::vector<method> const of_drafter = [&] {
         std::vector<method> list;
         for (method const& m : all_methods()) {
-            if (!m.run_block) continue;
+            auto const& run = by_block ? m.run_block : m.run_head;
+            if (!run) continue;
             list.push_back(m);
-            list.back().run = m.run_block;
+            list.back().run = run;
             list.back().run_choices = {};
             list.back().verifiers = {m.name};
-            if (m.trees_from_rows) list.back().tree = "best";
+            list.back().trees_from_rows = by_block && m.trees_from_rows;
+            if (list.back().trees_from_rows) list.back().tree = "best";
         }
         return list;
     }();
-    return of_block;
+    return of_drafter;
 }
 
 method const& find_method(std::string_view name) {
-    bool const independent = settings().block_drafter.empty();
+    bool const by_block = !settings().block_drafter.empty();
+    bool const independent = !by_block && settings().eagle_head.empty();
     if (name == "auto" && independent) return automatic_method();
     std::string names = independent ? "\n  auto" : "";
     for (method const& m : offered_methods()) {
         if (m.name == name) return m;
         names += "\n  " + m.name;
     }
+    std::string const kind = by_block ? "a block drafter" : "a head of EAGLE-3";
     throw std::runtime_error("--method " + std::string(name) +
                              (independent ? ": there is no such method; there are" + names
-                                          : ": not with a block drafter, with which there are" + names));
+                                          : ": not with " + kind + ", with which there are" + names));
 }
 
 }  // namespace multidraft::examples

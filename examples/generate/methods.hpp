@@ -14,6 +14,7 @@
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "transformer/block_drafter.hpp"
+#include "transformer/eagle_head.hpp"
 #include "transformer/transformer.hpp"
 #include "tree_choices.hpp"
 
@@ -46,6 +47,8 @@ struct method {
     /// Whether its trees may be chosen from the rows of a block drafter: "best" (`best_first_shape`), "reach"
     /// (`reach_shape`).
     bool trees_from_rows = false;
+    /// The same as `run` by the head of EAGLE-3 of the settings, in place of the draft model; else empty.
+    decltype(run) run_head{};
 };
 
 /// Children of a node, at most, in trees from the rows of a block drafter.
@@ -55,7 +58,8 @@ inline constexpr std::int32_t most_children_from_rows = 16;
 struct method_settings {
     std::string second_draft;   ///< directory of the second draft model
     std::string early_stop;     ///< directory of the decision models' weights
-    std::string block_drafter;  ///< directory of the target's block drafter; empty: an independent draft model
+    std::string block_drafter;  ///< directory of the target's block drafter; empty: no such drafter
+    std::string eagle_head;     ///< directory of the target's head of EAGLE-3; empty: no such drafter
     transformer_options models;
     double least = 0.1;                    ///< best_first, trees from rows: the least worth of a draw
     std::int32_t budget = 16;              ///< trees from rows: drafted nodes at most
@@ -83,6 +87,9 @@ transformer& second_draft();
 /// Throws `std::runtime_error` as the others do.
 block_drafter_model& block_drafter_of(transformer& target);
 
+/// The same of the head of EAGLE-3.
+eagle_head_model& eagle_head_of(transformer& target);
+
 /// All methods. The first drafts nothing; the second is the default.
 ///
 /// Their trees are the best ones measured for the shipped models (bench/results): where a row of the target's forward
@@ -90,7 +97,8 @@ block_drafter_model& block_drafter_of(transformer& target);
 /// kind of CPU, not on a clock: equal seeds give equal texts.
 std::vector<method> const& all_methods();
 
-/// Those of the drafter in the settings: all methods, or those of a block drafter, whose `run` takes no draft model.
+/// Those of the drafter in the settings: all methods, or those of a block drafter or a head of EAGLE-3, whose `run`
+/// takes no draft model.
 std::vector<method> const& offered_methods();
 
 /// The method that chooses its verifier too, of those for stratified trees: `--method auto`, in no list.
@@ -112,5 +120,8 @@ void add_lossy_methods(std::vector<method>& all);
 void add_block_runs_by_node(std::vector<method>& all);
 void add_block_runs_by_rank(std::vector<method>& all);
 void add_block_runs_by_tree(std::vector<method>& all);
+
+// What some of them do with a head of EAGLE-3.
+void add_head_runs(std::vector<method>& all);
 
 }  // namespace multidraft::examples

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <initializer_list>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -11,6 +11,7 @@
 
 #include "multidraft/base/error.hpp"
 #include "transformer/aligned_array.hpp"
+#include "transformer/drafter_tensors.hpp"
 #include "transformer/kernels.hpp"
 #include "transformer/key_value_cache.hpp"
 #include "transformer/linear.hpp"
@@ -58,14 +59,17 @@ struct block_drafter_weights::implementation {
     std::unique_ptr<linear> projection;
     std::vector<layer> layers;
     std::vector<float> projection_norm, final_norm, mask;
+    tensor_view const* embedding = nullptr;  ///< its own, or the target's
+    std::unique_ptr<linear> own_head;        ///< or null
+    linear const* head = nullptr;            ///< its own, or the target's
     tensor_view const* of_parent = nullptr;  ///< W1, or null
     std::unique_ptr<linear> of_entries;      ///< W2, or null
     rotary_angles angles;
 
 private:
     void check_target(std::filesystem::path const& directory) const;
-    [[nodiscard]] std::vector<float> vector(std::string const& name, std::int32_t numbers_of_it) const;
     void make_layers(multiplier by, std::size_t model_bytes);
+    void read_embedding_and_head(drafter_tensors& read);
 };
 
 block_drafter_weights::implementation::implementation(std::filesystem::path const& directory,
@@ -81,7 +85,7 @@ block_drafter_weights::implementation::implementation(std::filesystem::path cons
     if (options.threads < 0) refuse("options.threads", options.threads, "must not be negative");
     check_target(directory);
     context_limit = std::min(its.context_limit, sizes.max_positions);
-    capacity = kernels::round_up(context_limit + config.block_size, kernels::key_block);
+    capacity = kernels::round_up(context_limit + config.slots, kernels::key_block);
 
     std::int64_t const hidden = sizes.hidden;
     std::int64_t const matrices =
@@ -95,10 +99,8 @@ block_drafter_weights::implementation::implementation(std::filesystem::path cons
     chooses_threads = options.threads == 0 && model_bytes >= small_model_bytes;
     threads = options.threads != 0 ? options.threads : chooses_threads ? available_threads() : 1;
     make_layers(options.by, model_bytes);
-    parameters = matrices + std::int64_t{sizes.vocabulary} * config.markov_rank + 3 * hidden +
-                 std::int64_t{sizes.layers} * 2 * (hidden + sizes.head_dim);
     // The slots of a block may lie beyond the last position of a text.
-    angles = rotary_angles(sizes, context_limit + config.block_size);
+    angles = rotary_angles(sizes, context_limit + config.slots);
 }
 
 void block_drafter_weights::implementation::check_target(std::filesystem::path const& directory) const {
@@ -116,60 +118,63 @@ void block_drafter_weights::implementation::check_target(std::filesystem::path c
         expect(layer < its.layers, "target_layer_ids", layer, its.layers, " layers, 0 the first");
 }
 
-std::vector<float> block_drafter_weights::implementation::vector(std::string const& name,
-                                                                 std::int32_t numbers_of_it) const {
-    std::vector<float> values(size(numbers_of_it));
-    tensors.get(name, {numbers_of_it}).read(0, values);
-    return values;
+void block_drafter_weights::implementation::make_layers(multiplier by, std::size_t model_bytes) {
+    drafter_tensors read(tensors, numbers, by, model_bytes, block_rows,
+                         model_bytes < small_model_bytes ? threads : available_threads());
+    std::int32_t const hidden = sizes.hidden;
+    projection = read.matrix({{"fc.weight", hidden}}, feature_size());
+    projection_norm = read.vector("hidden_norm.weight", hidden);
+    for (std::int32_t i = 0; i < sizes.layers; ++i) {
+        std::string const at = "layers." + std::to_string(i) + ".";
+        layers.push_back(
+            {read.matrix({{at + "self_attn.q_proj.weight", query_width()}}, hidden),
+             read.matrix({{at + "self_attn.k_proj.weight", kv_width()}, {at + "self_attn.v_proj.weight", kv_width()}},
+                         hidden),
+             read.matrix({{at + "self_attn.o_proj.weight", hidden}}, query_width()),
+             read.matrix(
+                 {{at + "mlp.gate_proj.weight", sizes.intermediate}, {at + "mlp.up_proj.weight", sizes.intermediate}},
+                 hidden),
+             read.matrix({{at + "mlp.down_proj.weight", hidden}}, sizes.intermediate),
+             read.vector(at + "input_layernorm.weight", hidden),
+             read.vector(at + "post_attention_layernorm.weight", hidden),
+             read.vector(at + "self_attn.q_norm.weight", sizes.head_dim),
+             read.vector(at + "self_attn.k_norm.weight", sizes.head_dim)});
+    }
+    final_norm = read.vector("norm.weight", hidden);
+    read_embedding_and_head(read);
+    if (config.markov_rank > 0) {
+        of_parent = &read.table("markov_head.markov_w1.weight", sizes.vocabulary, config.markov_rank);
+        of_entries = read.matrix({{"markov_head.markov_w2.weight", sizes.vocabulary}}, config.markov_rank);
+    }
+    parameters = read.parameters();
+    bytes_per_step = read.bytes() + (own_head ? 0 : head->bytes());
+    if (config.confidence_head) {  // which nothing here reads
+        std::int32_t const width = hidden + (config.confidence_of_parent ? config.markov_rank : 0);
+        static_cast<void>(read.table("confidence_head.proj.weight", 1, width));
+        static_cast<void>(read.vector("confidence_head.proj.bias", 1));
+    }
+    read.expect_no_more();
 }
 
-void block_drafter_weights::implementation::make_layers(multiplier by, std::size_t model_bytes) {
-    tensors.load([](std::size_t) {});
-    team converters(model_bytes < small_model_bytes ? threads : available_threads());
-    linear_maker maker(numbers, by, model_bytes, block_rows);
-    std::set<std::string> read;
-    auto const make = [&](std::initializer_list<std::pair<std::string, std::int32_t>> parts, std::int32_t inputs) {
-        std::vector<linear_maker::part> found;
-        for (auto const& [name, outputs] : parts) {
-            found.push_back({&tensors.get(name, {outputs, inputs}), outputs});
-            read.insert(name);
-        }
-        auto made = maker.make(found, inputs, converters);
-        bytes_per_step += made->bytes();
-        return made;
-    };
-    auto const norm = [&](std::string const& name, std::int32_t of) {
-        read.insert(name);
-        return vector(name, of);
-    };
-    std::int32_t const hidden = sizes.hidden;
-    projection = make({{"fc.weight", hidden}}, feature_size());
-    projection_norm = norm("hidden_norm.weight", hidden);
-    for (std::int32_t i = 0; i < sizes.layers; ++i) {
-        std::string const prefix = "layers." + std::to_string(i) + ".";
-        layers.push_back(
-            {make({{prefix + "self_attn.q_proj.weight", query_width()}}, hidden),
-             make({{prefix + "self_attn.k_proj.weight", kv_width()}, {prefix + "self_attn.v_proj.weight", kv_width()}},
-                  hidden),
-             make({{prefix + "self_attn.o_proj.weight", hidden}}, query_width()),
-             make({{prefix + "mlp.gate_proj.weight", sizes.intermediate},
-                   {prefix + "mlp.up_proj.weight", sizes.intermediate}},
-                  hidden),
-             make({{prefix + "mlp.down_proj.weight", hidden}}, sizes.intermediate),
-             norm(prefix + "input_layernorm.weight", hidden), norm(prefix + "post_attention_layernorm.weight", hidden),
-             norm(prefix + "self_attn.q_norm.weight", sizes.head_dim),
-             norm(prefix + "self_attn.k_norm.weight", sizes.head_dim)});
+/// Those of the target unless the file has others, and what is in the slots of masks: a tensor of its own, or the
+/// embedding of a token.
+void block_drafter_weights::implementation::read_embedding_and_head(drafter_tensors& read) {
+    bool const own = !config.shares_target;
+    bool const own_embedding = own && read.has("embed_tokens.weight");
+    embedding =
+        own_embedding ? &read.table("embed_tokens.weight", sizes.vocabulary, sizes.hidden) : of_target.embedding;
+    head = of_target.head.get();
+    bool const tied = own_embedding && sizes.tied_head && !read.has("lm_head.weight");
+    if (tied || (own && read.has("lm_head.weight"))) {
+        own_head = read.matrix({{tied ? "embed_tokens.weight" : "lm_head.weight", sizes.vocabulary}}, sizes.hidden);
+        head = own_head.get();
     }
-    final_norm = norm("norm.weight", hidden);
-    mask = norm("mask_embedding", hidden);
-    if (config.markov_rank > 0) {
-        std::string const name = "markov_head.markov_w1.weight";
-        of_parent = &tensors.get(name, {sizes.vocabulary, config.markov_rank});
-        read.insert(name);
-        of_entries = make({{"markov_head.markov_w2.weight", sizes.vocabulary}}, config.markov_rank);
+    if (read.has("mask_embedding") || config.mask_token < 0) {
+        mask = read.vector("mask_embedding", sizes.hidden);
+    } else {
+        mask.resize(size(sizes.hidden));
+        embedding->read(size(config.mask_token) * mask.size(), mask);
     }
-    tensors.expect_only(read);
-    bytes_per_step += of_target.head->bytes();
 }
 
 block_drafter_weights::block_drafter_weights(std::filesystem::path const& directory,
@@ -218,8 +223,9 @@ struct block_drafter_model::implementation {
     [[nodiscard]] std::size_t largest_workspace() const {
         std::size_t most = 0;
         auto const& one = w.layers.front();  // all are of one size
-        for (linear const* const l : {w.projection.get(), one.queries.get(), one.keys_values.get(), one.out.get(),
-                                      one.gate_up.get(), one.down.get(), w.of_target.head.get(), w.of_entries.get()})
+        for (linear const* const l : std::initializer_list<linear const*>{
+                 w.projection.get(), one.queries.get(), one.keys_values.get(), one.out.get(), one.gate_up.get(),
+                 one.down.get(), w.head, w.of_entries.get()})
             for (std::int32_t rows = 1; l != nullptr && rows <= block_rows; ++rows)
                 most = std::max(most, l->workspace_bytes(rows));
         return most;
@@ -285,12 +291,13 @@ struct block_drafter_model::implementation {
         }
     }
 
-    /// The slots of a block at the positions from `length` on, and the logits of the first `wanted`.
+    /// The slots of a block at the positions from `length` on, and the logits of the first `wanted` that predict.
     void block(token_id anchor, std::int32_t wanted, float* logits) {
         model_config const& c = w.sizes;
         std::size_t const hidden = size(c.hidden);
-        std::int32_t const slots = w.config.block_size;
-        w.of_target.embedding->read(size(anchor) * hidden, {residual.data(), hidden});
+        std::int32_t const slots = w.config.slots;
+        std::int32_t const predicts = w.config.first_slot;
+        w.embedding->read(size(anchor) * hidden, {residual.data(), hidden});
         for (std::int32_t k = 1; k < slots; ++k) std::copy_n(w.mask.data(), hidden, residual.data() + size(k) * hidden);
 
         float const* pending = nullptr;  // the preceding layer's contribution to the residual
@@ -308,10 +315,15 @@ struct block_drafter_model::implementation {
             normalise(layer.attention_norm, slots);
             write_entries(l, normed.data(), slots, length);
             // After the last layer's entries only the rows that are wanted go on.
-            std::int32_t const left = l + 1 == c.layers ? wanted : slots;
+            bool const last = l + 1 == c.layers;
+            std::int32_t const left = last ? wanted : slots;
+            std::int32_t const from = last ? predicts : 0;
+            if (from > 0)
+                for (aligned_array<float> const* const rows : {&normed, &residual})
+                    std::memmove(rows->data(), rows->data() + size(from) * hidden, size(left) * hidden * sizeof(float));
             multiply(*layer.queries, normed.data(), left, queries.data());
             for (std::int32_t r = 0; r < left; ++r)
-                place(queries.data() + size(r) * size(w.query_width()), c.heads, layer.query_norm, length + r);
+                place(queries.data() + size(r) * size(w.query_width()), c.heads, layer.query_norm, length + from + r);
             auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
                 for (std::int32_t i = begin; i < end; ++i) {
                     std::int32_t const h = i % c.kv_heads;
@@ -334,7 +346,7 @@ struct block_drafter_model::implementation {
         }
         normalise(w.final_norm, wanted);
         shown.assign(normed.data(), normed.data() + size(wanted) * hidden);
-        multiply(*w.of_target.head, normed.data(), wanted, logits);
+        multiply(*w.head, normed.data(), wanted, logits);
     }
 
     std::shared_ptr<block_drafter_weights const> shared;
@@ -362,7 +374,7 @@ block_drafter_model& block_drafter_model::operator=(block_drafter_model&&) noexc
 
 std::int32_t block_drafter_model::vocabulary() const noexcept { return implementation_->w.sizes.vocabulary; }
 std::int32_t block_drafter_model::context_limit() const noexcept { return implementation_->w.context_limit; }
-std::int32_t block_drafter_model::block_size() const noexcept { return implementation_->w.config.block_size; }
+std::int32_t block_drafter_model::block_size() const noexcept { return implementation_->w.config.block_size(); }
 std::int32_t block_drafter_model::feature_size() const noexcept { return implementation_->w.feature_size(); }
 std::span<float const> block_drafter_model::hidden_states() const noexcept { return implementation_->shown; }
 std::shared_ptr<block_drafter_weights const> const& block_drafter_model::weights() const noexcept {

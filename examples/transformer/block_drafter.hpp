@@ -1,5 +1,6 @@
-// A block drafter of a target, in the manner of DSpark: a few layers over the target's hidden states that give the rows
-// of all depths in one call. models/README.md has the layout of its files, models/train/drafters.py what it computes.
+// A block drafter of a target, in the manner of DSpark or DFlash: a few layers over the target's hidden states that
+// give the rows of all depths in one call. models/README.md has the layout of its files, models/train/drafters.py what
+// it computes.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@
 
 namespace multidraft::examples {
 
-/// A loaded block drafter: constant, and shared by any number of `block_drafter_model`s. Embedding and head are the
-/// target's, in its memory.
+/// A loaded block drafter: constant, and shared by any number of `block_drafter_model`s. Embedding and head are its own
+/// where its file has them, else the target's, in its memory.
 class block_drafter_weights {
 public:
     /// Loads a directory with `config.json` and safetensors, for that target. Of the options `threads`, `numbers` and

@@ -31,6 +31,9 @@ std::optional<tensor_type> type_from(std::string const& name) {
     return std::nullopt;
 }
 
+/// The bytes of an integer of that type; 0 for other types.
+std::size_t integer_size(std::string const& name) { return name == "I64" ? 8 : name == "BOOL" ? 1 : 0; }
+
 /// A non-negative integer of the header.
 std::optional<std::uint64_t> natural(json const& value) {
     if (!value.is_number_integer() || (!value.is_number_unsigned() && value.get<std::int64_t>() < 0)) {
@@ -77,12 +80,14 @@ void tensor_store::add(std::filesystem::path const& path) {
         }
         json const& dtype = fields["dtype"];
         auto const type = dtype.is_string() ? type_from(dtype.get<std::string>()) : std::nullopt;
-        if (!type) complain("dtype = " + dtype.dump() + ": only F32, F16 and BF16 are read");
+        std::size_t const of_integers = dtype.is_string() ? integer_size(dtype.get<std::string>()) : 0;
+        if (!type && of_integers == 0)
+            complain("dtype = " + dtype.dump() + ": only F32, F16, BF16, I64 and BOOL are read");
 
         json const& dimensions = fields["shape"];
         if (!dimensions.is_array()) complain("shape = " + dimensions.dump() + ": must be a list of sizes");
-        tensor_view view{*type, {}, {}, 0};
-        std::uint64_t bytes = size_of(*type);
+        tensor_view view{type.value_or(tensor_type::f32), {}, {}, 0};
+        std::uint64_t bytes = type ? size_of(*type) : of_integers;
         for (json const& dimension : dimensions) {
             auto const extent = natural(dimension);
             if (!extent || *extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
@@ -109,9 +114,11 @@ void tensor_store::add(std::filesystem::path const& path) {
         }
         view.bytes = {data + *begin, static_cast<std::size_t>(bytes)};
         if (bytes != 0) extents.push_back({{*begin, *end}, tensor});
-        if (!tensors_.try_emplace(tensor, entry{std::move(view), file}).second) {
-            complain("is also in another file of " + directory_);
-        }
+        if (contains(tensor)) complain("is also in another file of " + directory_);
+        if (type)
+            tensors_.emplace(tensor, entry{std::move(view), file});
+        else
+            integers_.emplace(tensor, integers{std::move(view.shape), view.bytes, of_integers, file});
     }
     std::ranges::sort(extents);
     std::uint64_t const used = extents.empty() ? 0 : extents.back().first.second;
@@ -208,23 +215,45 @@ tensor_store tensor_store::open(std::filesystem::path const& directory) {
     return store;
 }
 
+void tensor_store::refuse_tensor(std::string const& name, std::string const& what) const {
+    fail(directory_, "tensor " + (is_gguf_ ? gguf_name(name) : name) + what);
+}
+
 tensor_view const& tensor_store::get(std::string const& name, std::vector<std::int64_t> const& shape) const {
     auto const found = tensors_.find(name);
-    auto const complain = [&](std::string const& what) {
-        fail(directory_, "tensor " + (is_gguf_ ? gguf_name(name) : name) + what);
-    };
-    if (found == tensors_.end()) complain(" is missing");
+    if (found == tensors_.end()) refuse_tensor(name, integers_.contains(name) ? ": is of integers" : " is missing");
     tensor_view const& view = found->second.view;
     if (view.shape != shape) {
-        complain(": shape = " + text(view.shape) + ": " +
-                 (is_gguf_ ? "its metadata make it " : "config.json makes it ") + text(shape));
+        refuse_tensor(name, ": shape = " + text(view.shape) + ": " +
+                                (is_gguf_ ? "its metadata make it " : "config.json makes it ") + text(shape));
     }
     return view;
 }
 
+std::vector<std::int64_t> tensor_store::get_integers(std::string const& name, std::int64_t count) const {
+    auto const found = integers_.find(name);
+    if (found == integers_.end())
+        refuse_tensor(name, tensors_.contains(name) ? ": must be of I64 or BOOL" : " is missing");
+    integers const& one = found->second;
+    if (one.shape != std::vector{count})
+        refuse_tensor(name, ": shape = " + text(one.shape) + ": config.json makes it " + text({count}));
+    std::vector<std::int64_t> values(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < values.size(); ++i)
+        if (one.size == sizeof values[i])
+            std::memcpy(&values[i], one.bytes.data() + i * one.size, one.size);
+        else
+            values[i] = one.bytes[i] == std::byte{0} ? 0 : 1;
+    return values;
+}
+
 void tensor_store::expect_only(std::set<std::string> const& names) const {
-    for (auto const& [name, entry] : tensors_)
-        if (!names.contains(name)) fail(directory_, "tensor " + name + ": by config.json there is none of that name");
+    auto const check = [&](auto const& tensors) {
+        for (auto const& [name, one] : tensors)
+            if (!names.contains(name))
+                fail(directory_, "tensor " + name + ": by config.json there is none of that name");
+    };
+    check(tensors_);
+    check(integers_);
 }
 
 }  // namespace multidraft::examples

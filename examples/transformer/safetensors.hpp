@@ -21,7 +21,8 @@ class gguf_file;
 
 /// The tensors of a model: of a directory's `model.safetensors`, or of the shards that `model.safetensors.index.json`
 /// lists, or of a GGUF file, by the names that they have in the others. The files stay mapped while a `tensor_store` of
-/// them lives and must not be changed. Errors are `std::runtime_error` and name the file, the tensor and the value.
+/// them lives and must not be changed. Numbers are F32, F16 or BF16, integers I64 or BOOL. Errors are
+/// `std::runtime_error` and name the file, the tensor and the value.
 class tensor_store {
 public:
     /// Opens the directory's weights, or a GGUF file.
@@ -39,10 +40,15 @@ public:
     /// The bytes of all tensors' files.
     [[nodiscard]] std::size_t bytes() const noexcept;
 
+    /// The integers of the tensor of that name and number, I64 or BOOL (0 and 1).
+    [[nodiscard]] std::vector<std::int64_t> get_integers(std::string const& name, std::int64_t count) const;
+
     /// Throws where there is a tensor of another name: for models of which all tensors are read.
     void expect_only(std::set<std::string> const& names) const;
 
-    [[nodiscard]] bool contains(std::string const& name) const { return tensors_.contains(name); }
+    [[nodiscard]] bool contains(std::string const& name) const {
+        return tensors_.contains(name) || integers_.contains(name);
+    }
     [[nodiscard]] std::size_t size() const noexcept { return tensors_.size(); }
     /// Whether numbers of any tensor share scales.
     [[nodiscard]] bool in_blocks() const noexcept;
@@ -53,12 +59,22 @@ private:
         std::shared_ptr<mapped_file const> file;
     };
 
+    /// A tensor of integers.
+    struct integers {
+        std::vector<std::int64_t> shape;
+        std::span<std::byte const> bytes;
+        std::size_t size;  ///< bytes of one: 8, or 1 of a truth value
+        std::shared_ptr<mapped_file const> file;
+    };
+
     /// Adds a file's tensors.
     void add(std::filesystem::path const& file);
+    [[noreturn]] void refuse_tensor(std::string const& name, std::string const& what) const;
 
     std::string directory_;  ///< or the GGUF file
     bool is_gguf_ = false;
     std::map<std::string, entry> tensors_;
+    std::map<std::string, integers> integers_;
     std::vector<std::shared_ptr<mapped_file const>> files_;
 };
 

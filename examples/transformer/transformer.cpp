@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "multidraft/base/error.hpp"
+#include "transformer/call_checks.hpp"
 #include "transformer/device_sequence.hpp"
 #include "transformer/host_sequence.hpp"
 #include "transformer/weights.hpp"
@@ -63,18 +64,7 @@ void transformer::forward(token_batch const& batch, std::span<float> logits) {
 
 void transformer::keep(std::int32_t context, std::span<std::int32_t const> entries) {
     std::int32_t& length = device_ ? device_->length : host_->length;
-    if (context < 0 || context > length) {
-        refuse("context", context, "must be in [0, " + std::to_string(length) + "], the length of the cache");
-    }
-    for (std::size_t k = 0; k < entries.size(); ++k) {
-        auto const at = static_cast<std::int64_t>(k);
-        if (entries[k] < 0 || entries[k] >= length - context) {
-            refuse("entries", at, entries[k],
-                   "must be in [0, " + std::to_string(length - context) + "), the entries after the context");
-        }
-        if (k > 0 && entries[k] <= entries[k - 1])
-            refuse("entries", at, entries[k], "must be larger than the one before");
-    }
+    check_kept(context, entries, length);
     if (device_) {
         device_->on->keep(context, entries);
     } else {

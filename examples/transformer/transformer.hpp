@@ -62,6 +62,7 @@ public:
 private:
     friend class transformer;
     friend class block_drafter_weights;
+    friend class eagle_head_weights;
     friend class host_layers;
     friend class batched_transformer;
     friend struct device_sequence;

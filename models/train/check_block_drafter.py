@@ -23,8 +23,12 @@ def read(directory):
     tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        bits = np.frombuffer(data[begin:end], dtype=np.uint16).astype(np.uint32) << 16  # BF16
-        tensors[name] = bits.view(np.float32).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":
+            bits = np.frombuffer(data[begin:end], dtype=np.uint16).astype(np.uint32) << 16
+            numbers = bits.view(np.float32)
+        else:
+            numbers = np.frombuffer(data[begin:end], dtype={"F32": np.float32, "I64": np.int64, "BOOL": np.bool_}[entry["dtype"]])
+        tensors[name] = numbers.reshape(entry["shape"])
     return config, tensors
 
 

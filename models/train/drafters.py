@@ -45,7 +45,8 @@ The keys and values of the block are thrown away after the call. Those of accept
 
 The feature head
 ----------------
-One layer in the manner of EAGLE-3 (names as in its checkpoints: fc, midlayer, norm). Causal over all positions.
+One layer in the manner of EAGLE-3 (names as in its checkpoints: fc, midlayer, norm; config.json has the layers, 0 the
+first one's output, in eagle_config as SpecForge writes them). Causal over all positions.
 At position s the input pairs the state of s with the token after it:
 
     g_s = fc [h_s^(1); h_s^(4); h_s^(6)]
@@ -238,7 +239,7 @@ class FeatureHead(Drafter):
     def config(self):
         return {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"} | self.common_config() | {
             "num_hidden_layers": 1, "draft_vocab_size": len(self.embedding), "trained_steps": self.steps,
-            "eagle_aux_hidden_state_layer_ids": self.taps}
+            "eagle_config": {"eagle_aux_hidden_state_layer_ids": self.taps, "use_aux_hidden_state": True}}
 
     def all_rows(self, tokens, states):
         """Row k of position t is for the token at t + 1 + k: [steps][S, T - 1, width], which the head multiplies.

@@ -39,7 +39,8 @@ def load(kind, directory, target, depth):
         drafter.steps = depth or 6
         return drafter
     if kind == "eagle":
-        drafter = FeatureHead(target, depth or config["trained_steps"], config["eagle_aux_hidden_state_layer_ids"])
+        drafter = FeatureHead(target, depth or config["trained_steps"],
+                              config["eagle_config"]["eagle_aux_hidden_state_layer_ids"])
     else:
         taps = [t for t in config["target_layer_ids"] if t >= 0]
         drafter = BlockDrafter(target, config["num_hidden_layers"], config["block_size"], config["markov_rank"], taps)

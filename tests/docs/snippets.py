@@ -185,10 +185,11 @@ OPTIONS_OF = {
         "generate --method autoregressive", "generate --system", "generate --tokenizer"), "examples/generate/main.cpp"),
     # Run by the tests of generate and of bench/paper_tables.
     **dict.fromkeys((
-        "--beams", "--costs FILE", "--draft-temperature 0", "--drafter DIRECTORY", "--drafter block", "--joint-threshold",
+        "--beams", "--costs FILE", "--draft-temperature 0", "--drafter DIRECTORY", "--drafter block", "--drafter eagle", "--joint-threshold",
         "--least", "--method auto", "--stop-below", "--stop-by probabilities", "--tree 4x2x2x1", "--tree best",
         "--tree eagle", "--tree fork:3x4", "--tree reach", "generate --compare --json",
-        "generate --drafter DIRECTORY", "generate --dump-decisions", "generate --json",
+        "--list-methods --drafter eagle", "generate --drafter DIRECTORY", "generate --drafter build/block",
+        "generate --drafter build/eagle", "generate --drafter eagle", "generate --dump-decisions", "generate --json",
         "generate --method lossy/target_initialised --stop-by probabilities", "generate --perplexity",
         "generate --search", "generate --tree auto"), "examples/generate/main.cpp"),
     **dict.fromkeys(("bench/paper_tables --list", "bench/paper_tables NAME", "bench/paper_tables mcsd.table_2"), "bench/paper_tables"),

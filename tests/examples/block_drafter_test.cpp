@@ -90,6 +90,37 @@ void expect_close(std::span<float const> ours, row_of_numbers const& theirs, std
         ASSERT_NEAR(static_cast<double>(ours[i]), theirs[i], 1e-4 * largest) << what << ", number " << i;
 }
 
+/// Texts of a loop at temperature 0 are the target's, and afterwards the drafter has the rows of one that has read the
+/// text anew. Returns how many drafted tokens were accepted.
+template <class Verifier, class Sampler, class Shape>
+std::int64_t expect_text_of_the_target(transformer& target, block_drafter_model& model, Shape const& shape,
+                                       float temperature) {
+    using drafter = md::block_drafter<block_drafter_model, Sampler, Shape>;
+    auto loop = md::make_speculative<Verifier>(target, drafter(model, shape));
+    md::generation_options options;
+    options.sampling.temperature = temperature;
+    std::int64_t accepted = 0;
+    for (unsigned seed = 0; seed < 3; ++seed) {
+        auto text = tiny_text(1 + 40 * seed, seed);
+        options.seed = seed;
+        options.max_tokens = 60 + static_cast<std::int32_t>(seed);
+        transformer other(target.weights());
+        auto const found = loop(text, options);
+        if (temperature == 0.0F) {
+            EXPECT_EQ(found.tokens, md::autoregressive(other, text, options).tokens);
+        }
+        accepted += found.metrics.accepted;
+        text.insert(text.end(), found.tokens.begin(), found.tokens.end());
+        other.keep(0, {});
+        other.expose_features(model.weights()->target_layers());
+        block_drafter_model anew(model.weights());
+        observe(anew, features_of(other, std::span(text).first(text.size() - 1)));
+        std::int32_t const rows = model.block_size();
+        EXPECT_TRUE(same_bits(rows_after(model, text, rows), rows_after(anew, text, rows)));
+    }
+    return accepted;
+}
+
 class block_drafter : public ::testing::Test {
 protected:
     void SetUp() override {
@@ -147,6 +178,48 @@ TEST_F(block_drafter, has_the_rows_of_its_definition) {
                 }
             }
         }
+}
+
+TEST_F(block_drafter, has_the_rows_of_published_layouts) {
+    plain_block_drafter dspark = drafter;
+    dspark.publish_as_dspark();
+    plain_block_drafter dflash = drafter;
+    dflash.publish_as_dflash();
+    for (plain_block_drafter const& one : {dspark, dflash}) {
+        one.write(directory / "drafter", true);
+        load();
+        transformer model = new_target();
+        block_drafter_model of_drafter(weights);
+        std::size_t const rows = 4 - one.first_slot();
+        ASSERT_EQ(of_drafter.block_size(), static_cast<std::int32_t>(rows));
+        auto const text = tiny_text(30, 4);
+        observe(of_drafter, features_of(model, std::span(text).first(29)));
+        auto const hidden = one.hidden(target, text);
+        for (std::size_t const wanted : {rows, std::size_t{1}}) {
+            auto const logits = rows_after(of_drafter, text, static_cast<std::int32_t>(wanted));
+            for (std::size_t k = 0; k < wanted; ++k) {
+                std::string const what = "slot " + std::to_string(k + one.first_slot());
+                auto row = one.base_row(target, hidden[k + one.first_slot()]);
+                std::vector<float> ours(logits.begin() + static_cast<std::ptrdiff_t>(40 * k),
+                                        logits.begin() + static_cast<std::ptrdiff_t>(40 * k + 40));
+                expect_close(ours, row, what);
+                if (weights->config().markov_rank == 0) continue;
+                of_drafter.add_parent_term(0, 7, ours);
+                plain_model::add_to(row, one.term(7));
+                expect_close(ours, row, what + " with its term");
+            }
+        }
+        expect_text_of_the_target<md::verify::nested_ranked_block<md::law::stratified>, md::draft::stratified>(
+            model, of_drafter, md::best_first_shape({.nodes = 20, .children = 8}), 0.0F);
+    }
+    // Without the key the head is the embedding, where that is its own.
+    dspark.config["tie_word_embeddings"] = true;
+    dspark.tensors.erase("lm_head.weight");
+    dspark.write(directory / "drafter");
+    load();
+    block_drafter_model of_drafter(weights);
+    auto const logits = rows_after(of_drafter, std::vector<token_id>{3}, 1);
+    expect_close(logits, dspark.times("embed_tokens.weight", dspark.hidden(target, {3})[0]), "tied");
 }
 
 TEST_F(block_drafter, reads_what_the_layers_of_the_target_give) {
@@ -233,36 +306,6 @@ TEST_F(block_drafter, has_the_same_bits_in_any_pieces_and_threads) {
             EXPECT_TRUE(same_bits(rows_after(several, text, 4), expected)) << threads;
         }
     }
-}
-
-/// Texts of a loop at temperature 0 are the target's, and afterwards the drafter has the rows of one that has read the
-/// text anew. Returns how many drafted tokens were accepted.
-template <class Verifier, class Sampler, class Shape>
-std::int64_t expect_text_of_the_target(transformer& target, block_drafter_model& model, Shape const& shape,
-                                       float temperature) {
-    using drafter = md::block_drafter<block_drafter_model, Sampler, Shape>;
-    auto loop = md::make_speculative<Verifier>(target, drafter(model, shape));
-    md::generation_options options;
-    options.sampling.temperature = temperature;
-    std::int64_t accepted = 0;
-    for (unsigned seed = 0; seed < 3; ++seed) {
-        auto text = tiny_text(1 + 40 * seed, seed);
-        options.seed = seed;
-        options.max_tokens = 60 + static_cast<std::int32_t>(seed);
-        transformer other(target.weights());
-        auto const found = loop(text, options);
-        if (temperature == 0.0F) {
-            EXPECT_EQ(found.tokens, md::autoregressive(other, text, options).tokens);
-        }
-        accepted += found.metrics.accepted;
-        text.insert(text.end(), found.tokens.begin(), found.tokens.end());
-        other.keep(0, {});
-        other.expose_features(model.weights()->target_layers());
-        block_drafter_model anew(model.weights());
-        observe(anew, features_of(other, std::span(text).first(text.size() - 1)));
-        EXPECT_TRUE(same_bits(rows_after(model, text, 4), rows_after(anew, text, 4)));
-    }
-    return accepted;
 }
 
 TEST_F(block_drafter, drafts_for_the_text_of_the_target) {
@@ -384,7 +427,14 @@ TEST_F(block_drafter, files_that_are_wrong_are_named) {
     EXPECT_MESSAGE(config("block_size", 65), "block_size = 65: at most 64 rows");
     EXPECT_MESSAGE(config("markov_rank", -1), "markov_rank = -1");
     EXPECT_MESSAGE(config("markov_head_type", "gated"), "markov_head_type = \"gated\"");
-    EXPECT_MESSAGE(config("enable_confidence_head", true), "enable_confidence_head = true");
+    EXPECT_MESSAGE(config("enable_confidence_head", true), "tensor confidence_head.proj.weight is missing");
+    EXPECT_MESSAGE(config("mask_token_id", 40), "mask_token_id = 40");
+    EXPECT_MESSAGE(config("is_causal", true), "is_causal = true: only false is implemented");
+    EXPECT_MESSAGE(config("dflash_config", {{"selector_rank", 8}}), "dflash_config.selector_rank = 8: not implemented");
+    EXPECT_MESSAGE(config("dflash_config", {{"block_size", 65}}), "dflash_config.block_size = 65: at most 64 rows");
+    EXPECT_MESSAGE(config("dflash_config", 3), "dflash_config = 3: must be an object");
+    EXPECT_MESSAGE(config("rope_parameters", {{"rope_type", "yarn"}}), "rope_parameters.rope_type = \"yarn\"");
+    EXPECT_MESSAGE(config("rope_parameters", {{"factor", 2}}), "rope_parameters.factor = 2: not implemented");
     EXPECT_MESSAGE(config("layer_types", {"sliding_attention", "full_attention"}), "layer_types");
     EXPECT_MESSAGE(config("attention_bias", true), "attention_bias = true");
     EXPECT_MESSAGE(config("hidden_act", "gelu"), "hidden_act = \"gelu\"");
@@ -400,7 +450,20 @@ TEST_F(block_drafter, files_that_are_wrong_are_named) {
                        "tensor " + name + ": shape = ");
     }
     EXPECT_MESSAGE(fault([](plain_block_drafter& d) { d.tensors["lm_head.weight"] = d.tensors["norm.weight"]; }),
+                   "tensor lm_head.weight: shape = [24]: config.json makes it [40,24]");
+    EXPECT_MESSAGE(fault([](plain_block_drafter& d) {
+                       d.config["embedding_and_head_of"] = "target";
+                       d.tensors["lm_head.weight"] = d.tensors["norm.weight"];
+                   }),
                    "tensor lm_head.weight: by config.json there is none");
+    EXPECT_MESSAGE(
+        fault([](plain_block_drafter& d) { d.tensors["layers.0.attention_conv.base"] = d.tensors["fc.weight"]; }),
+        "tensor layers.0.attention_conv.base: by config.json there is none");
+    EXPECT_MESSAGE(fault([](plain_block_drafter& d) {
+                       d.config["architectures"] = {"DFlashDraftModel"};
+                       d.config["block_size"] = 1;
+                   }),
+                   "block_size = 1: the anchor's slot predicts nothing");
     EXPECT_MESSAGE(message_of<std::runtime_error>(
                        [&] { block_drafter_weights(directory / "none", of_target, options_for(precision::f32)); }),
                    "config.json: cannot be opened");

@@ -53,6 +53,11 @@ TEST_F(transformer_files, bad_safetensors_are_refused) {
     EXPECT_MESSAGE(load_error(), name + ": dtype = \"I8\"");
     write_changed([&](json& h) { h[name]["dtype"] = "F32"; });
     EXPECT_MESSAGE(load_error(), "needs 24576 bytes");
+    write_changed([&](json& h) {
+        h[name]["dtype"] = "BOOL";
+        h[name]["shape"] = {12288};
+    });
+    EXPECT_MESSAGE(load_error(), "tensor " + name + ": is of integers");
     write_changed([&](json& h) { h[name]["shape"] = {48, 128}; });
     EXPECT_MESSAGE(load_error(), name + ": shape = [48,128]: config.json makes it [128,48]");
     write_changed([&](json& h) { h[name]["shape"] = {128, -48}; });
@@ -227,12 +232,16 @@ TEST_F(transformer_files, configuration) {
     EXPECT_EQ(read_config(directory / "config.json").eos_tokens, (std::vector<std::int32_t>{2, 5}));
     change_config("rope_theta", json(json::value_t::discarded));
     EXPECT_EQ(read_config(directory / "config.json").rope_theta, 10000.0F);
+    change_config("rope_parameters", {{"rope_theta", 500.0}, {"rope_type", "default"}});
+    EXPECT_EQ(read_config(directory / "config.json").rope_theta, 500.0F);
     change_config("head_dim", 32);
     EXPECT_EQ(read_config(directory / "config.json").head_dim, 32);
 
     std::pair<char const*, json> const bad[] = {{"model_type", "mamba"},
                                                 {"hidden_act", "gelu"},
                                                 {"rope_scaling", {{"type", "linear"}}},
+                                                {"rope_parameters", {{"rope_type", "llama3"}}},
+                                                {"rope_parameters", {{"rope_theta", "large"}}},
                                                 {"attention_bias", true},
                                                 {"mlp_bias", true},
                                                 {"vocab_size", 0},

@@ -242,9 +242,47 @@ struct plain_block_drafter : plain_model {
         add("markov_head.markov_w2.weight", {40, rank}, random, 0, 0.5F);
     }
 
+    /// As DSpark's checkpoints are: embedding and head of its own, a token in the slots of masks, a head that tells its
+    /// confidence.
+    void publish_as_dspark() {
+        std::mt19937 random(5);
+        tensors.erase("mask_embedding");
+        config["mask_token_id"] = 11;
+        config["tie_word_embeddings"] = false;
+        for (char const* name : {"embed_tokens.weight", "lm_head.weight"}) add(name, {40, 24}, random, 0, 0.5F);
+        config["enable_confidence_head"] = true;
+        config["confidence_head_with_markov"] = true;
+        add("confidence_head.proj.weight", {1, 24 + of("markov_rank")}, random, 0, 1);
+        add("confidence_head.proj.bias", {1}, random, 0, 1);
+    }
+    /// As DFlash's are: embedding and head of the target, keys in a section of their own, no term of the parent.
+    void publish_as_dflash() {
+        tensors.erase("mask_embedding");
+        for (char const* name : {"markov_head.markov_w1.weight", "markov_head.markov_w2.weight"}) tensors.erase(name);
+        config["architectures"] = {"DFlashDraftModel"};
+        config["dflash_config"] = {{"mask_token_id", 11}, {"target_layer_ids", config.at("target_layer_ids")}};
+        config["rope_parameters"] = {{"rope_theta", config.at("rope_theta")}, {"rope_type", "default"}};
+        config["tie_word_embeddings"] = true;
+        config["is_causal"] = false;
+        for (char const* key : {"target_layer_ids", "markov_rank", "markov_head_type", "enable_confidence_head"})
+            config.erase(key);
+    }
+    /// The slot that predicts first.
+    [[nodiscard]] std::size_t first_slot() const { return config.contains("dflash_config") ? 1 : 0; }
+
+    [[nodiscard]] row_of_numbers embedded(plain_target const& target, token_id token) const {
+        bool const own = tensors.contains("embed_tokens.weight");
+        return own ? row("embed_tokens.weight", token) : target.row("model.embed_tokens.weight", token);
+    }
+    /// The row of a slot, without the term of the parent.
+    [[nodiscard]] row_of_numbers base_row(plain_target const& target, row_of_numbers const& of_slot) const {
+        bool const own = tensors.contains("lm_head.weight");
+        return own ? times("lm_head.weight", of_slot) : target.times("model.embed_tokens.weight", of_slot);
+    }
+
     [[nodiscard]] row_of_numbers feature(std::vector<row_of_numbers> const& states) const {
         row_of_numbers taken;
-        for (auto const layer : config.at("target_layer_ids").get<std::vector<std::size_t>>())
+        for (auto const layer : section().at("target_layer_ids").get<std::vector<std::size_t>>())
             taken.insert(taken.end(), states[layer].begin(), states[layer].end());
         return norm(times("fc.weight", taken), "hidden_norm.weight", eps());
     }
@@ -255,8 +293,11 @@ struct plain_block_drafter : plain_model {
         auto const states = target.states({text.begin(), text.end() - 1});
         auto const first = static_cast<std::int32_t>(states.size());
         std::int32_t const slots = of("block_size");
-        std::vector<row_of_numbers> x{target.row("model.embed_tokens.weight", text.back())};
-        for (std::int32_t k = 1; k < slots; ++k) x.push_back(vector("mask_embedding"));
+        std::vector<row_of_numbers> x{embedded(target, text.back())};
+        row_of_numbers const mask = tensors.contains("mask_embedding")
+                                        ? vector("mask_embedding")
+                                        : embedded(target, section().at("mask_token_id").get<token_id>());
+        for (std::int32_t k = 1; k < slots; ++k) x.push_back(mask);
         for (std::int32_t l = 0; l < of("num_hidden_layers"); ++l) {
             std::string const at = "layers." + std::to_string(l) + ".";
             // By key-value head: those of the text, then those of the slots.
@@ -300,6 +341,9 @@ struct plain_block_drafter : plain_model {
     }
 
 private:
+    [[nodiscard]] nlohmann::json const& section() const {
+        return config.contains("dflash_config") ? config.at("dflash_config") : config;
+    }
     [[nodiscard]] double eps() const { return config.at("rms_norm_eps").get<double>(); }
     [[nodiscard]] double head_eps() const { return config.at("qk_norm_eps").get<double>(); }
 };

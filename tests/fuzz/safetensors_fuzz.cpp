@@ -25,6 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
                     tensor.read(0, out);
                 });
             }
+            for (std::int64_t const count : {0, 1, 4})
+                fuzz::reads_or_refuses([&] { static_cast<void>(store.get_integers(name, count)); });
         }
     });
     std::filesystem::remove(path);

@@ -33,22 +33,14 @@ def objects(*arguments, text=None):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def write_block_drafter(directory):
-    """A small block drafter of the shipped target, with random weights."""
+def write_model(directory, config, shapes, integers=()):
+    """A model with random weights, and tensors of integers."""
     draw = random.Random(1)
-    config = {"architectures": ["Qwen3DSparkModel"], "vocab_size": 4096, "hidden_size": 256, "intermediate_size": 48,
-              "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32, "num_hidden_layers": 1, "block_size": 4,
-              "target_layer_ids": [1, 7], "markov_rank": 2, "max_position_embeddings": 1024}
-    at = "layers.0."
-    shapes = {"fc.weight": (256, 512), "hidden_norm.weight": (256,), "norm.weight": (256,), "mask_embedding": (256,),
-              at + "input_layernorm.weight": (256,), at + "post_attention_layernorm.weight": (256,),
-              at + "self_attn.q_proj.weight": (64, 256), at + "self_attn.k_proj.weight": (32, 256),
-              at + "self_attn.v_proj.weight": (32, 256), at + "self_attn.o_proj.weight": (256, 64),
-              at + "self_attn.q_norm.weight": (32,), at + "self_attn.k_norm.weight": (32,),
-              at + "mlp.gate_proj.weight": (48, 256), at + "mlp.up_proj.weight": (48, 256),
-              at + "mlp.down_proj.weight": (256, 48), "markov_head.markov_w1.weight": (4096, 2),
-              "markov_head.markov_w2.weight": (4096, 2)}
     header, data = {}, b""
+    for name, values in integers:
+        numbers = struct.pack(f"<{len(values)}q", *values)
+        header[name] = {"dtype": "I64", "shape": [len(values)], "data_offsets": [len(data), len(data) + len(numbers)]}
+        data += numbers
     for name, shape in shapes.items():
         count = shape[0] * (shape[1] if len(shape) == 2 else 1)
         middle = 1 if "norm" in name else 0
@@ -59,6 +51,37 @@ def write_block_drafter(directory):
     directory.mkdir(parents=True)
     (directory / "config.json").write_text(json.dumps(config))
     (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def layer_shapes(at, inputs):
+    return {at + "input_layernorm.weight": (256,), at + "post_attention_layernorm.weight": (256,),
+            at + "self_attn.q_proj.weight": (64, inputs), at + "self_attn.k_proj.weight": (32, inputs),
+            at + "self_attn.v_proj.weight": (32, inputs), at + "self_attn.o_proj.weight": (256, 64),
+            at + "mlp.gate_proj.weight": (48, 256), at + "mlp.up_proj.weight": (48, 256),
+            at + "mlp.down_proj.weight": (256, 48)}
+
+
+SIZES = {"vocab_size": 4096, "hidden_size": 256, "intermediate_size": 48, "num_attention_heads": 2, "num_key_value_heads": 1,
+         "head_dim": 32, "num_hidden_layers": 1, "max_position_embeddings": 1024}
+
+
+def write_block_drafter(directory):
+    """A small block drafter of the shipped target."""
+    write_model(directory, SIZES | {"architectures": ["Qwen3DSparkModel"], "block_size": 4, "target_layer_ids": [1, 7],
+                                    "markov_rank": 2},
+                {"fc.weight": (256, 512), "hidden_norm.weight": (256,), "norm.weight": (256,), "mask_embedding": (256,),
+                 "layers.0.self_attn.q_norm.weight": (32,), "layers.0.self_attn.k_norm.weight": (32,),
+                 "markov_head.markov_w1.weight": (4096, 2), "markov_head.markov_w2.weight": (4096, 2)}
+                | layer_shapes("layers.0.", 256))
+
+
+def write_eagle_head(directory, tokens):
+    """A small head of EAGLE-3 of the shipped target, which has only these tokens."""
+    write_model(directory, SIZES | {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama",
+                                    "draft_vocab_size": len(tokens)},
+                {"fc.weight": (256, 768), "midlayer.hidden_norm.weight": (256,), "norm.weight": (256,),
+                 "lm_head.weight": (len(tokens), 256)} | layer_shapes("midlayer.", 512),
+                [("d2t", [token - k for k, token in enumerate(tokens)])])
 
 
 class Generate(unittest.TestCase):
@@ -427,6 +450,49 @@ class Generate(unittest.TestCase):
             self.assertIn("architectures", self.refused("--drafter", str(MODELS / "draft")))
             (folder / "block-drafter" / "model.safetensors").write_bytes(b"")
             self.assertIn("model.safetensors", self.refused(*block))
+
+    def test_a_head_of_eagle_drafts(self):
+        with tempfile.TemporaryDirectory() as work:
+            folder = Path(work)
+            common = ("--prompt", PROMPT, "--tokens", "40", "--ignore-eos")
+            (greedy,) = objects(*common, "--temperature", "0", "--method", "autoregressive")
+            tokens = sorted(set(greedy["token_ids"]))
+            write_eagle_head(folder / "eagle-head", tokens)
+            head = ("--drafter", str(folder / "eagle-head"))
+            for tree in ((), ("--tree", "2x2x1"), ("--tree", f"{len(tokens) // 2}x4")):
+                (one,) = objects(*common, "--temperature", "0", *head, *tree)
+                self.assertEqual(one["token_ids"], greedy["token_ids"], tree)
+                self.assertEqual(one["method"], "nested_ranked_block/stratified")
+                self.assertEqual(one["drafter"], head[1])
+                self.assertGreater(one["draft_calls"], one["target_calls"] if "2x2x1" in tree else 0)
+            self.assertGreater(one["block_efficiency"], 1.2)
+            listed = [one["name"] for one in json.loads(run("--list-methods", "--json", *head).stdout)]
+            self.assertEqual(len(listed), 7)
+            self.assertIn("naive/deterministic", listed)
+            rows = objects("--compare", *common, "--temperature", "0", *head, "--tree", "4x2")
+            self.assertEqual([row["method"] for row in rows], listed)
+            for row in rows:
+                self.assertEqual(row["same_text"], row["runs"], row["method"])
+                self.assertTrue(row["lossless"], row["method"])
+            # Beside the target, whose tokenizer is there too; in any number of threads; by equal seeds.
+            (folder / "target").symlink_to((MODELS / "target").resolve())
+            (folder / "tokenizer.model").symlink_to((MODELS / "tokenizer.model").resolve())
+            texts = [objects(*common, "--seed", "4", "--threads", threads, "--target", str(folder / "target"), "--drafter",
+                             "eagle", "--tree", "4x2")[0]["token_ids"] for threads in ("1", "2", "1")]
+            self.assertEqual(texts[0], texts[1])
+            self.assertEqual(texts[0], texts[2])
+            self.assertIn("`-> ", run(*common, *head, "--show-tree", "--tree", "2x1").stderr)
+
+            for more in (("--draft", str(MODELS / "draft")), ("--search",), ("--dump-decisions",), ("--prompt-file", "-")):
+                self.assertIn("--drafter " + head[1] + ": not with", self.refused(*head, *more), more)
+            self.assertIn("not with a head of EAGLE-3", self.refused(*head, "--method", "naive/lookup"))
+            self.assertIn("not with a head of EAGLE-3", self.refused(*head, "--method", "auto"))
+            self.assertIn("not with a head of EAGLE-3", self.refused(*head, "--tree", "auto"))
+            self.assertIn("chosen from the rows of a block drafter", self.refused(*head, "--tree", "best"))
+            self.assertIn("none/eagle-head: has no config.json",
+                          self.refused("--drafter", "eagle", "--target", str(folder / "none" / "target")))
+            (folder / "eagle-head" / "model.safetensors").write_bytes(b"")
+            self.assertIn("model.safetensors", self.refused(*head))
 
     def test_the_trees_of_a_block_drafter_are_chosen_at_each_step(self):
         with tempfile.TemporaryDirectory() as work:
