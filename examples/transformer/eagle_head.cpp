@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstring>
 #include <initializer_list>
 #include <limits>
@@ -240,12 +239,14 @@ struct eagle_head_model::implementation {
     /// Calls `work` in as many threads as have been fastest lately for that kind of call.
     template <class Work>
     void timed(int kind, Work const& work) {
-        active = w.threads;
-        if (!w.chooses_threads) return work();
-        active = choice.next(kind);
-        auto const begin = std::chrono::steady_clock::now();
-        work();
-        choice.took(kind, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+        auto const in = [&](int count) {
+            active = count;
+            work();
+        };
+        if (w.chooses_threads)
+            choice.run(kind, in);
+        else
+            in(w.threads);
     }
 
     /// The state of an entry, `hidden` numbers.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstring>
 
 #include "transformer/kernels.hpp"
@@ -171,10 +170,7 @@ void host_layers::forward(std::span<layer_row const> rows, attended_entries cons
     }
     // Calls of 1, 2, 3 to 4, 5 to 8 rows, and so on.
     auto const kind = static_cast<int>(std::bit_width(static_cast<unsigned>(rows.size() - 1)));
-    int const active = choice_.next(kind);
-    auto const begin = std::chrono::steady_clock::now();
-    block(rows, attended, wanted, logits, active);
-    choice_.took(kind, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    choice_.run(kind, [&](int active) { block(rows, attended, wanted, logits, active); });
 }
 
 }  // namespace multidraft::examples

@@ -10,12 +10,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "transformer/kernel_table.hpp"
-
-#if defined(__clang__)
-#define MULTIDRAFT_EXAMPLE_UNROLL_ALL _Pragma("clang loop unroll(full)")
-#else
-#define MULTIDRAFT_EXAMPLE_UNROLL_ALL _Pragma("GCC unroll 16")
-#endif
+#include "transformer/unroll.hpp"
 
 // Vectors are passed between inlined functions only, never through an ABI.
 #if defined(__GNUC__)
@@ -67,7 +62,7 @@ MULTIDRAFT_INLINE void store_vector(float* to, vector v) { __builtin_memcpy(to, 
 template <class F, class... Floats>
 MULTIDRAFT_INLINE floats for_parts(F const& f, Floats const&... numbers) {
     floats out;
-    MULTIDRAFT_EXAMPLE_UNROLL_ALL
+    MULTIDRAFT_EXAMPLE_UNROLL
     for (std::int32_t p = 0; p < parts; ++p) out.of[p] = f(numbers.of[p]...);
     return out;
 }
@@ -86,13 +81,13 @@ MULTIDRAFT_INLINE void keep_in_register(vector& v) {
 // Part by part: g++ copies a structure of vectors by halves of them.
 MULTIDRAFT_INLINE floats load(float const* from) {
     floats v;
-    MULTIDRAFT_EXAMPLE_UNROLL_ALL
+    MULTIDRAFT_EXAMPLE_UNROLL
     for (std::int32_t p = 0; p < parts; ++p) v.of[p] = load_vector(from + p * vector_lanes);
     return v;
 }
 
 MULTIDRAFT_INLINE void store(float* to, floats const& v) {
-    MULTIDRAFT_EXAMPLE_UNROLL_ALL
+    MULTIDRAFT_EXAMPLE_UNROLL
     for (std::int32_t p = 0; p < parts; ++p) store_vector(to + p * vector_lanes, v.of[p]);
 }
 
@@ -115,7 +110,7 @@ MULTIDRAFT_INLINE void store(float* to, floats const& v, std::int32_t count) {
 template <std::int32_t by>
 MULTIDRAFT_INLINE vector exchanged(vector v) {
     integers order;
-    MULTIDRAFT_EXAMPLE_UNROLL_ALL
+    MULTIDRAFT_EXAMPLE_UNROLL
     for (std::int32_t i = 0; i < vector_lanes; ++i) order[i] = i ^ by;
 #if defined(__clang__)
     vector out;
@@ -129,9 +124,9 @@ MULTIDRAFT_INLINE vector exchanged(vector v) {
 /// `f` pairwise over the lanes: of those 8 apart, then 4, 2 and 1.
 template <class F>
 MULTIDRAFT_INLINE float fold(floats v, F const& f) {
-    MULTIDRAFT_EXAMPLE_UNROLL_ALL
+    MULTIDRAFT_EXAMPLE_UNROLL
     for (std::int32_t half = parts / 2; half > 0; half /= 2) {
-        MULTIDRAFT_EXAMPLE_UNROLL_ALL
+        MULTIDRAFT_EXAMPLE_UNROLL
         for (std::int32_t p = 0; p < half; ++p) v.of[p] = f(v.of[p], v.of[p + half]);
     }
     vector one = v.of[0];
@@ -178,17 +173,17 @@ MULTIDRAFT_INLINE void score_groups(float const* keys, std::int32_t dim, float c
                                     std::int32_t stride) {
     vector total[count_of(H)][count_of(G * parts)] = {};
     for (std::int32_t d = 0; d < dim; ++d) {
-        MULTIDRAFT_EXAMPLE_UNROLL_ALL
+        MULTIDRAFT_EXAMPLE_UNROLL
         for (std::int32_t v = 0; v < G * parts; ++v) {
             vector key = load_vector(keys + (v / parts * dim + d) * lanes + v % parts * vector_lanes);
             keep_in_register(key);
-            MULTIDRAFT_EXAMPLE_UNROLL_ALL
+            MULTIDRAFT_EXAMPLE_UNROLL
             for (std::int32_t h = 0; h < H; ++h) total[h][v] += key * queries[h * dim + d];
         }
     }
-    MULTIDRAFT_EXAMPLE_UNROLL_ALL
+    MULTIDRAFT_EXAMPLE_UNROLL
     for (std::int32_t h = 0; h < H; ++h) {
-        MULTIDRAFT_EXAMPLE_UNROLL_ALL
+        MULTIDRAFT_EXAMPLE_UNROLL
         for (std::int32_t v = 0; v < G * parts; ++v) store_vector(scores + h * stride + v * vector_lanes, total[h][v]);
     }
 }
@@ -231,19 +226,19 @@ MULTIDRAFT_INLINE void gather(attention_view const& cache, run const* attended, 
     for (std::size_t k = 0; k < runs; ++k) {
         float const* value = cache.values + static_cast<std::ptrdiff_t>(attended[k].first) * padded + from;
         for (std::int32_t i = 0; i < attended[k].count; ++i, ++weights, value += padded) {
-            MULTIDRAFT_EXAMPLE_UNROLL_ALL
+            MULTIDRAFT_EXAMPLE_UNROLL
             for (std::int32_t v = 0; v < C * parts; ++v) {
                 vector entry = load_vector(value + v * vector_lanes);
                 keep_in_register(entry);
-                MULTIDRAFT_EXAMPLE_UNROLL_ALL
+                MULTIDRAFT_EXAMPLE_UNROLL
                 for (std::int32_t h = 0; h < H; ++h) total[h][v] += entry * weights[h * stride];
             }
         }
     }
-    MULTIDRAFT_EXAMPLE_UNROLL_ALL
+    MULTIDRAFT_EXAMPLE_UNROLL
     for (std::int32_t h = 0; h < H; ++h) {
         float const inverse = 1.0F / totals[h];
-        MULTIDRAFT_EXAMPLE_UNROLL_ALL
+        MULTIDRAFT_EXAMPLE_UNROLL
         for (std::int32_t v = 0; v < C * parts; ++v)
             store_vector(out + h * padded + from + v * vector_lanes, total[h][v] * inverse);
     }

@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "transformer/product_kernel.hpp"
+#include "transformer/unroll.hpp"
 
 #if defined(__SSE__)
 #include <immintrin.h>
@@ -31,11 +32,6 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
-#if defined(__clang__)
-#define MULTIDRAFT_EXAMPLE_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define MULTIDRAFT_EXAMPLE_UNROLL _Pragma("GCC unroll 32")
-#endif
 #if defined(__clang__)
 #define MULTIDRAFT_EXAMPLE_ROLLED _Pragma("clang loop unroll(disable)")
 #else

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -86,6 +87,14 @@ public:
     [[nodiscard]] int next(int kind);
     /// Records the time of that call.
     void took(int kind, double seconds);
+    /// Calls `work(threads)` in the threads of the next call, and records its time.
+    template <class Work>
+    void run(int kind, Work const& work) {
+        int const threads = next(kind);
+        auto const begin = std::chrono::steady_clock::now();
+        work(threads);
+        took(kind, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
 
 private:
     struct record {

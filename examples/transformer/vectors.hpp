@@ -1,7 +1,6 @@
-// Vectors of 16 floats for the loops of the example transformer, in the compiler's own notation.
+// Vectors of 16 floats for packing inputs and weights, in the compiler's own notation.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -30,15 +29,6 @@ using ints = std::int32_t __attribute__((vector_size(lanes * 4)));
 using words = std::uint32_t __attribute__((vector_size(lanes * 4)));
 using halves = std::uint16_t __attribute__((vector_size(lanes * 2)));
 
-MULTIDRAFT_INLINE floats splat(float value) { return floats{} + value; }
-
-/// Makes g++ load a vector once that is used several times; otherwise it loads it again for every use.
-#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
-#define MULTIDRAFT_EXAMPLE_IN_REGISTER(v) asm("" : "+v"(v))
-#else
-#define MULTIDRAFT_EXAMPLE_IN_REGISTER(v) static_cast<void>(v)
-#endif
-
 MULTIDRAFT_INLINE floats load(float const* from) {
     floats v;
     std::memcpy(&v, from, sizeof v);
@@ -64,11 +54,6 @@ MULTIDRAFT_INLINE floats load(float const* from, std::int32_t count) {
     floats v{};
     std::memcpy(&v, from, static_cast<std::size_t>(count) * sizeof(float));
     return v;
-}
-
-MULTIDRAFT_INLINE void store(float* to, floats v, std::int32_t count) {
-    if (count >= lanes) return store(to, v);
-    std::memcpy(to, &v, static_cast<std::size_t>(count) * sizeof(float));
 }
 
 }  // namespace

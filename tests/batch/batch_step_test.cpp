@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +26,7 @@
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "support/batch_steps.hpp"
 #include "support/table_model.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -83,15 +83,7 @@ struct cached_model {
     }
 };
 
-struct request {
-    std::vector<token_id> text;
-    topology shape;
-    std::uint64_t seed = 0;
-    sampling_params sampling{};
-    std::optional<sampling_params> draft_sampling{};
-    index_t in_target = 0;
-    index_t in_draft = 0;
-};
+using request = testing::request_of_steps;
 
 /// Runs steps until every text is `length` tokens longer. Request b has cache b.
 template <class Step>
