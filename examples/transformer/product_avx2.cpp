@@ -139,21 +139,7 @@ struct f32_weights : multiply_add {
 };
 
 struct int8_weights : multiply_add {
-    static constexpr std::int32_t of_many = 4;
-    static constexpr std::ptrdiff_t half_bytes = 8;
     static constexpr std::ptrdiff_t group_bytes = 32;
-    template <std::size_t R, int part>
-    static MULTIDRAFT_EXAMPLE_INLINE void add_wide(std::byte const* weights, std::ptrdiff_t half,
-                                                   std::byte const* inputs, __m256 (&s)[3 * R]) {
-        MULTIDRAFT_EXAMPLE_ADD_WIDE(
-            "vpmovsxbd %c[first](%[weights]), %%ymm12\n\t"
-            "vpmovsxbd %c[first]+8(%[weights]), %%ymm13\n\t"
-            "vpmovsxbd %c[first](%[weights],%[half]), %%ymm14\n\t"
-            "vcvtdq2ps %%ymm12, %%ymm12\n\t"
-            "vcvtdq2ps %%ymm13, %%ymm13\n\t"
-            "vcvtdq2ps %%ymm14, %%ymm14\n\t",
-            [first] "i"(16 * part));
-    }
     static MULTIDRAFT_EXAMPLE_INLINE __m256 widened(std::byte const* from) {
         return _mm256_cvtepi32_ps(
             _mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<__m128i const*>(static_cast<void const*>(from)))));
@@ -172,6 +158,8 @@ struct block_weights : multiply_add {
     static constexpr std::ptrdiff_t group_input_bytes = layout::group_input_bytes;
     static constexpr std::ptrdiff_t group_bytes = layout::group_bytes;
     static constexpr std::ptrdiff_t scale_bytes = layout::scale_bytes;
+    static constexpr std::int32_t together = 5;  // a sixth row has no registers
+    static constexpr std::int32_t of_many = 5;
     static constexpr std::size_t panels(std::size_t rows) { return rows == 1 ? 2 : 1; }
 
     /// Of the outputs 0 to 7 and 8 to 15, without structures in it, which g++ would copy through other registers.
@@ -212,18 +200,18 @@ struct block_weights : multiply_add {
     }
 };
 
+template <class A>
+constexpr kernel made(weight_type type) {
+    return {"avx2", type, input_form::floats, A::together, A::of_many, multiply<A>};
+}
+
 constexpr kernel list[] = {
-    {"avx2", weight_type::bf16, input_form::floats, multiply_add::together, bf16_weights::of_many,
-     multiply<bf16_weights>},
-    {"avx2", weight_type::f32, input_form::floats, multiply_add::together, f32_weights::of_many, multiply<f32_weights>},
-    {"avx2", weight_type::int8, input_form::floats, multiply_add::together, int8_weights::of_many,
-     multiply<int8_weights>},
-    {"avx2", weight_type::q8_0, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<block_weights<weight_type::q8_0>>},
-    {"avx2", weight_type::q4_0, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<block_weights<weight_type::q4_0>>},
-    {"avx2", weight_type::q4_1, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<block_weights<weight_type::q4_1>>},
+    made<bf16_weights>(weight_type::bf16),
+    made<f32_weights>(weight_type::f32),
+    made<int8_weights>(weight_type::int8),
+    made<block_weights<weight_type::q8_0>>(weight_type::q8_0),
+    made<block_weights<weight_type::q4_0>>(weight_type::q4_0),
+    made<block_weights<weight_type::q4_1>>(weight_type::q4_1),
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 //   the `group_bytes` of weights and the `group_input_bytes` of inputs. `add(vector, operand, input)`.
 // - Weights in blocks, each of two steps: `read_scales(weights, scales)` makes its `scales` of the `scale_bytes` before
 //   the groups of a block, and `read_operands<part>(weights, scales, operands)` takes them.
-// - `together`: the most rows R, `of_many` in a call of more rows; `panels(R)`: the N for so many rows: enough
+// - `together`: the most rows R, `of_many` about as many in a call of many; `panels(R)`: the N for so many rows: enough
 // independent
 //   sums to hide the latency of the additions, few enough for the registers.
 // - `half_bytes`, where three vectors times 3 or 4 rows are enough sums and one or two panels are not: those of a
@@ -94,7 +94,7 @@ struct block_layout {
 };
 
 /// How far ahead of the product weights are fetched, in a tile that reads them from memory.
-constexpr std::ptrdiff_t fetch_distance = 2048;
+constexpr std::ptrdiff_t fetch_distance = 4096;
 
 constexpr std::int32_t smaller(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
 
@@ -158,13 +158,14 @@ MULTIDRAFT_EXAMPLE_INLINE void fetch_panels(std::byte const* weights, std::ptrdi
     }
 }
 
-/// Weights that a tile fetches while it multiplies, for later tiles: `bytes` of them in each step.
+/// Weights that a tile fetches while it multiplies, for later tiles: `bytes` of them with each group of inputs.
 struct fetched {
     std::byte const* at = nullptr;
     std::ptrdiff_t bytes = 0;
 };
 MULTIDRAFT_EXAMPLE_INLINE void fetch_step(fetched& others) {
-    for (std::byte const* const end = others.at + others.bytes; others.at < end; others.at += 64) fetch(others.at);
+    fetch(others.at);
+    others.at += others.bytes;
 }
 
 /// Adds the products of `steps` steps. Fetches the weights that lie `ahead` bytes further on if it `streams`, otherwise
@@ -175,7 +176,6 @@ MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff
                                           typename A::vector (&sums)[R * N * A::vectors]) {
     typename unit<A>::scales scales[N];
     for (std::int32_t s = 0; s < steps; ++s, inputs += static_cast<std::ptrdiff_t>(R) * input_step) {
-        if constexpr (!streams) fetch_step(others);
         if constexpr (arithmetic_in_blocks<A>) {
             if (s % unit<A>::steps == 0) {
                 if constexpr (streams) fetch_panels<N>(weights + ahead, panel_bytes, A::scale_bytes);
@@ -187,7 +187,10 @@ MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff
         }
         MULTIDRAFT_EXAMPLE_ROLLED
         for (std::ptrdiff_t at = 0; at < input_step; at += A::group_input_bytes, weights += A::group_bytes) {
-            if constexpr (streams) fetch_panels<N>(weights + ahead, panel_bytes, A::group_bytes);
+            if constexpr (streams)
+                fetch_panels<N>(weights + ahead, panel_bytes, A::group_bytes);
+            else
+                fetch_step(others);
             add_parts<A, R, N>(weights, panel_bytes, inputs + at, scales, sums);
         }
     }
@@ -260,10 +263,12 @@ void multiply_wide_tile(task const& t, std::int32_t p, std::int32_t of, bool upp
     MULTIDRAFT_EXAMPLE_UNROLL
     for (auto& sum : sums) sum = A::zero();
     for (std::int32_t s = 0; s < t.steps; ++s, inputs += static_cast<std::ptrdiff_t>(R) * input_step) {
-        if constexpr (!streams) fetch_step(others);
         MULTIDRAFT_EXAMPLE_ROLLED
         for (std::ptrdiff_t at = 0; at < input_step; at += A::group_input_bytes, weights += A::group_bytes) {
-            if constexpr (streams) fetch_panels<2>(weights + fetch_distance, half, A::group_bytes);
+            if constexpr (streams)
+                fetch_panels<2>(weights + fetch_distance, half, A::group_bytes);
+            else
+                fetch_step(others);
             A::template add_wide<R, 0>(weights, half, inputs + at, sums);
             A::template add_wide<R, 1>(weights, half, inputs + at, sums);
         }
@@ -331,9 +336,8 @@ void multiply(task const& t) {
     for (std::int32_t p = t.first; p < t.last; p += width) {
         std::int32_t const end = smaller(p + width, t.last);
         std::int32_t const next = smaller(end + width, t.last);
-        std::ptrdiff_t const lines = (next - end) * panel_bytes / 64;
-        std::ptrdiff_t const calls = std::ptrdiff_t{groups.count} * t.steps;
-        fetched others{t.weights + end * panel_bytes, (lines + calls - 1) / calls * 64};
+        std::ptrdiff_t const calls = std::ptrdiff_t{groups.count} * 2 * t.steps * (input_step / A::group_input_bytes);
+        fetched others{t.weights + end * panel_bytes, ((next - end) * panel_bytes + calls - 1) / calls};
         std::byte const* inputs = t.inputs;
         float* output = t.output;
         for (std::int32_t g = 0; g < groups.count; ++g) {
