@@ -23,8 +23,10 @@
 #include "command_line.hpp"
 #include "generate/progress.hpp"
 #include "llama_cpp/decoder.hpp"
+#include "llama_cpp/many.hpp"
 #include "llama_cpp/methods.hpp"
 #include "llama_cpp/text.hpp"
+#include "many_prompts.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "run_report.hpp"
@@ -89,6 +91,8 @@ int run(int argc, char** argv) {
     std::string draft_file;
     std::string prompt;
     std::string prompt_file;
+    std::string prompts_file;
+    std::int32_t parallel = 4;
     std::string system_prompt;
     std::string chat_template;
     std::string method_name = "nested_ranked_block/stratified";
@@ -120,7 +124,16 @@ int run(int argc, char** argv) {
     app.add_option("--model-draft", draft_file, "-md: draft model with the same vocabulary");
     auto* const prompt_option =
         app.add_option("-p,--prompt", prompt, "the text to continue; - reads it from standard input");
-    app.add_option("-f,--file", prompt_file, "a file with the text to continue")->excludes(prompt_option);
+    auto* const file_option =
+        app.add_option("-f,--file", prompt_file, "a file with the text to continue")->excludes(prompt_option);
+    auto* const prompts_option =
+        app.add_option("--prompt-file", prompts_file,
+                       "continue the prompts of this file, one in each line, several at a time; -: standard input")
+            ->excludes(prompt_option, file_option);
+    app.add_option("--parallel", parallel, "--prompt-file: so many at a time")
+        ->check(CLI::Range(1, static_cast<int>(llama_max_parallel_sequences())))
+        ->capture_default_str()
+        ->needs(prompts_option);
     app.add_flag("--chat", chat, "the prompt is what a user says: put into the model's chat template");
     app.add_option("--system-prompt", system_prompt, "-sys: what the system says before (implies --chat)");
     app.add_option("--chat-template", chat_template,
@@ -193,11 +206,19 @@ int run(int argc, char** argv) {
     if (draft_file.empty() && (how.needs_draft || compare))
         throw std::runtime_error("--model-draft: " + (compare ? std::string("--compare") : how.name) +
                                  " needs a draft model");
-    if (prompt_option->count() == 0 && prompt_file.empty())
-        throw std::runtime_error("--prompt or --file: a text to continue is needed");
+    bool const many = prompts_option->count() > 0;
+    if (prompt_option->count() == 0 && prompt_file.empty() && !many)
+        throw std::runtime_error("--prompt or --file: a text to continue is needed, or --prompt-file: several");
+    if (many && (compare || stream || repeat > 1 || !costs.empty()))
+        throw std::runtime_error("--prompt-file: not with --compare, --stream, --repeat or --costs");
+    if (many && how.name != llama_methods()[0].name && how.name != llama_methods()[1].name)
+        throw std::runtime_error("--prompt-file: by " + llama_methods()[1].name + ", or without drafts by " +
+                                 llama_methods()[0].name + "; not by " + how.name);
     if (!prompt_file.empty()) prompt = file_text(prompt_file);
     // Before a model is opened, whose file descriptor would replace that of a closed input.
     if (prompt_option->count() > 0 && prompt == "-") prompt = read_standard_input();
+    std::vector<std::string> texts;
+    if (many) texts = read_prompts(prompts_file);
     validate(options.sampling);
     options.draft_sampling = options.sampling;
     if (draft_temperature_option->count() > 0 || options.sampling.greedy())
@@ -238,29 +259,53 @@ int run(int argc, char** argv) {
     };
     auto const target_model = load(target_file, gpu_layers);
     llama_vocab const* const vocabulary = target_model->vocabulary();
-    std::vector<token_id> tokens;
     chat = chat || !system_prompt.empty() || !chat_template.empty();
-    if (chat) {
+    auto const tokens_of = [&](std::string const& text) {
+        if (!chat) return tokenize(vocabulary, text, false);
         std::vector<std::pair<std::string, std::string>> messages;
         if (!system_prompt.empty()) messages.emplace_back("system", system_prompt);
-        messages.emplace_back("user", prompt);
-        tokens = tokenize(vocabulary, apply_chat_template(target_model->get(), chat_template, messages), true);
-    } else {
-        tokens = tokenize(vocabulary, prompt, false);
+        messages.emplace_back("user", text);
+        return tokenize(vocabulary, apply_chat_template(target_model->get(), chat_template, messages), true);
+    };
+    std::string const between = chat ? "\n\n" : "";  // a prompt and its continuation
+    if (!ignore_eos) options.stop_tokens = end_tokens(vocabulary);
+    auto const load_draft = [&] {
+        auto model = load(draft_file, draft_gpu_layers);
+        if (auto const difference = vocabulary_difference(vocabulary, model->vocabulary()))
+            throw std::runtime_error(draft_file + ": another vocabulary than the target's: " + *difference);
+        return model;
+    };
+    bool const needs_draft = !draft_file.empty() && (how.needs_draft || compare);
+    if (draft_threads == 0) draft_threads = room.threads;
+
+    if (many) {
+        std::vector<std::vector<token_id>> prompts;
+        for (std::string const& text : texts) prompts.push_back(tokens_of(text));
+        std::shared_ptr<gguf_model const> draft_model;
+        if (needs_draft) draft_model = load_draft();
+        return continue_many(
+            target_model, draft_model, how,
+            {.program = "llama-multidraft",
+             .texts = texts,
+             .prompts = prompts,
+             .continuation = [&](std::vector<token_id> const& more) { return text_of(vocabulary, more); },
+             .between = between,
+             .parallel = parallel,
+             .json = json},
+            options, {room, draft_threads, how.drafts && !choose ? shape : topology(), choose, budget});
     }
+
+    auto const tokens = tokens_of(prompt);
     llama_decoder target(target_model, room);
     // Before anything is printed, and before the draft is loaded.
     validate(options, tokens, target.vocabulary(), target.context_limit());
-    if (!ignore_eos) options.stop_tokens = end_tokens(vocabulary);
     std::optional<llama_decoder> draft;
-    if (!draft_file.empty() && (how.needs_draft || compare)) {
-        auto const draft_model = load(draft_file, draft_gpu_layers);
-        if (auto const difference = vocabulary_difference(vocabulary, draft_model->vocabulary()))
-            throw std::runtime_error(draft_file + ": another vocabulary than the target's: " + *difference);
+    if (needs_draft) {
+        auto const draft_model = load_draft();
         decoder_options of_draft = room;
         if (of_draft.context == 0)
             of_draft.context = std::min(target.context_limit(), llama_model_n_ctx_train(draft_model->get()));
-        of_draft.threads = draft_threads == 0 ? room.threads : draft_threads;
+        of_draft.threads = draft_threads;
         draft.emplace(draft_model, of_draft);
     }
     llama_decoder* const drafting = draft ? &*draft : nullptr;
@@ -304,7 +349,7 @@ int run(int argc, char** argv) {
     for (std::uint64_t r = 0; r < repeat; ++r) {
         options.seed = first_seed + r;
         token_callback print;
-        if (!json) std::cout << prompt << (chat ? "\n\n" : "") << std::flush;
+        if (!json) std::cout << prompt << between << std::flush;
         if (stream && !json)
             print = [&](std::span<token_id const> emitted) {
                 for (token_id const t : emitted) std::cout << piece(vocabulary, t);
