@@ -55,21 +55,13 @@ void batched_llama_decoder::check(step_inputs const& in, std::span<std::int32_t 
             if (in.entries[k] - in.entries[begin] != static_cast<std::int32_t>(k - begin))
                 refuse("in.entries", input, in.entries[k], "those of a request are one after another");
             if (in.tokens[k] < 0 || in.tokens[k] >= vocabulary())
-                fail(in, b, s,
-                     "token " + std::to_string(in.tokens[k]) + " is not in [0, " + std::to_string(vocabulary()) + ")");
+                throw failed_request(b, "token " + std::to_string(in.tokens[k]) + " is not in [0, " +
+                                            std::to_string(vocabulary()) + ")");
             if (in.positions[k] < 0 || in.positions[k] >= context_limit())
-                fail(in, b, s,
-                     "position " + std::to_string(in.positions[k]) + " is beyond the context of " +
-                         std::to_string(context_limit()) + " tokens");
+                throw failed_request(b, "position " + std::to_string(in.positions[k]) + " is beyond the context of " +
+                                            std::to_string(context_limit()) + " tokens");
         }
     }
-}
-
-/// Ends the call for one request: the others go on without it, so its tree leaves the cells.
-void batched_llama_decoder::fail(step_inputs const& in, std::int32_t request, std::int32_t sequence,
-                                 std::string const& reason) {
-    texts_[at(sequence)].shorten(in.first_entries[at(request)]);
-    throw failed_request(request, reason);
 }
 
 /// Adds a request's inputs to the call of its text. An input's parent is that of its row.
@@ -90,6 +82,9 @@ void batched_llama_decoder::add_inputs(step_inputs const& in, std::int32_t reque
 void batched_llama_decoder::forward(step_inputs const& in, std::span<std::int32_t const> sequence_of,
                                     std::span<float> logits) {
     check(in, sequence_of, logits.size());
+    // A step begins: trees of one that failed are no longer wanted, also of requests that have ended by it.
+    if (in.first_row == 0)
+        for (cached_text& text : texts_) text.shorten(text.trunk());
     std::int64_t cells = 0;
     for (cached_text const& text : texts_) cells += text.length();
     for (std::int32_t b = 0; b < static_cast<std::int32_t>(sequence_of.size()); ++b) {
@@ -100,9 +95,9 @@ void batched_llama_decoder::forward(step_inputs const& in, std::span<std::int32_
         add_inputs(in, b, text);
         cells += text.length() + static_cast<std::int64_t>(end - begin);
         if (cells > context_->cells())
-            fail(in, b, sequence_of[at(b)],
-                 "the trees of a step take more than the " + std::to_string(context_->options().tree_nodes) +
-                     " entries that there are for them");
+            throw failed_request(b, "the trees of a step take more than the " +
+                                        std::to_string(context_->options().tree_nodes) +
+                                        " entries that there are for them");
     }
     placed_.clear();
     counts_.clear();
@@ -113,9 +108,8 @@ void batched_llama_decoder::forward(step_inputs const& in, std::span<std::int32_
         cached_text& text = texts_[at(sequence_of[at(b)])];
         if (!text.place()) {
             for (cached_text* const other : placed_) other->undo();
-            fail(in, b, sequence_of[at(b)],
-                 "the trees of a step have more leaves than the context has sequences, " +
-                     std::to_string(context_->options().sequences));
+            throw failed_request(b, "the trees of a step have more leaves than the context has sequences, " +
+                                        std::to_string(context_->options().sequences));
         }
         placed_.push_back(&text);
         counts_.insert(counts_.end(), text.counts().begin(), text.counts().end());

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "llama_cpp/cached_text.hpp"
@@ -44,8 +43,6 @@ private:
     void check(step_inputs const& in, std::span<std::int32_t const> sequence_of, std::size_t logits);
     void add_inputs(step_inputs const& in, std::int32_t request, cached_text& text);
     void read(step_inputs const& in, std::span<float> logits);
-    [[noreturn]] void fail(step_inputs const& in, std::int32_t request, std::int32_t sequence,
-                           std::string const& reason);
 
     std::unique_ptr<shared_context> context_;
     std::vector<cached_text> texts_;

@@ -107,14 +107,15 @@ TEST(BatchedLlamaDecoder, RowsOfManyTreesAreThoseOfThePathsAlone) {
     std::int32_t const v = other.vocabulary();
     for (std::int32_t const batch : {512, 7}) {  // calls in one piece, and in several
         decoder_options options = small_options();
-        options.tree_nodes = 37;
+        options.tree_nodes = 42;
         options.batch = batch;
-        batched_llama_decoder model(weights, 3, options);
-        std::vector<std::int32_t> const sequences{2, 0, 1};
+        batched_llama_decoder model(weights, 4, options);
+        std::vector<std::int32_t> const sequences{2, 0, 1, 3};
         std::vector<one_request> requests;
         requests.emplace_back(some_text(v, 37, 1), branching({3, 2}), v, 11U);
         requests.emplace_back(some_text(v, 1, 2), fork(3, 4), v, 12U);
         requests.emplace_back(some_text(v, 120, 3), branching({2, 2, 1}), v, 13U);
+        requests.emplace_back(some_text(v, 6, 3), topology::from_parents(std::vector<node_id>{-1, 0, 0, 1, 3}), v, 10U);
         for (std::int32_t const levels : {1, 5, 2}) {
             read_trees(model, other, requests, sequences, levels);
             for (std::size_t b = 0; b < requests.size(); ++b) {
@@ -168,6 +169,25 @@ TEST(BatchedLlamaDecoder, EntriesMayBeWrittenAgain) {
         auto const row = std::span(logits).subspan(static_cast<std::size_t>(u - 4) * static_cast<std::size_t>(v),
                                                    static_cast<std::size_t>(v));
         EXPECT_LT(largest_difference(row, alone(other, r.drafted.with_path(r.text, u))), rounding) << u;
+    }
+    keep_path(model, r, sequences[0], 4, 70);
+    r.drafted = tree(chain(1), r.text, v, 33U);
+    read_trees(model, other, std::span(requests).first(1), std::span(sequences).first(1), 2);
+}
+
+TEST(BatchedLlamaDecoder, TreesThatAreNotKeptLeaveTheNextStep) {
+    auto const weights = small_model();
+    llama_decoder other(weights, small_options());
+    decoder_options options = small_options();
+    options.tree_nodes = 7;
+    options.sequences = 6;  // of a tree of five leaves and a text
+    batched_llama_decoder model(weights, 2, options);
+    std::int32_t const v = other.vocabulary();
+    std::vector<std::int32_t> const sequences{0, 1};
+    for (std::size_t const turn : {0U, 1U, 0U, 1U}) {
+        std::vector<one_request> one;
+        one.emplace_back(some_text(v, 9, 5), branching({5}), v, 15U);
+        read_trees(model, other, one, std::span(sequences).subspan(turn, 1), 2);
     }
 }
 
