@@ -578,14 +578,9 @@ int run(int argc, char** argv) {
             auto const what = what_costs_are_of(
                 {name_of_model(target_dir), name_of_model(by_block ? single.block_drafter : draft_dir), device, numbers,
                  std::to_string(model_options.threads) + " threads", how.name, std::to_string(most_nodes) + " nodes"});
-            auto const file = file_of_kept_costs(kept_costs, what);
-            if (auto known = read_kept_times(file, what, how)) {
-                times.push_back(std::move(*known));
-            } else {
-                times.push_back(measure());
-                keep_times(file, what, times.front(), how);
-            }
-            costs_file = file.string();
+            auto [known, file] = kept_times(kept_costs, what, how, measure);
+            times.push_back(std::move(known));
+            costs_file = std::move(file);
         }
     }
     std::unique_ptr<automatic_tree> chosen;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -21,6 +22,7 @@
 
 #include "automatic_trees.hpp"
 #include "command_line.hpp"
+#include "generate/kept_costs.hpp"
 #include "generate/progress.hpp"
 #include "llama_cpp/decoder.hpp"
 #include "llama_cpp/many.hpp"
@@ -96,13 +98,12 @@ int run(int argc, char** argv) {
     std::string system_prompt;
     std::string chat_template;
     std::string method_name = "nested_ranked_block/stratified";
-    std::string tree = "1x1x1x1";
+    std::string tree;
     std::string costs;
     std::int32_t budget = 16;
     std::string flash_attention = "auto";
     std::string cache_type = "f16";
     generation_options options;
-    options.sampling.temperature = 0.8F;
     float draft_temperature = 0.1F;
     std::int32_t threads = 0;
     std::int32_t draft_threads = 0;
@@ -139,20 +140,22 @@ int run(int argc, char** argv) {
     app.add_option("--chat-template", chat_template,
                    "the name of a template that llama.cpp knows, in place of the model's own (implies --chat)");
     app.add_option("-n,--predict", options.max_tokens, "emit at most so many tokens")->capture_default_str();
-    app.add_option("--method", method_name,
-                   "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
-        ->capture_default_str();
+    auto* const method_option =
+        app.add_option("--method", method_name,
+                       "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
+            ->capture_default_str();
     auto* const tree_option =
         app.add_option("--tree", tree,
                        "children by level, such as 4x2x2x1; fork:3x4, chain:5; auto: chosen at each step by the times "
-                       "of the models and what was accepted, no tree among them (texts then depend on a clock)")
-            ->capture_default_str();
+                       "of the models and what was accepted, no tree among them (default: auto; with --method or "
+                       "--compare 1x1)");
     auto* const budget_option = app.add_option("--budget", budget, "--tree auto: drafted nodes at most")
                                     ->check(CLI::Range(1, 64))
                                     ->capture_default_str();
     app.add_option("--costs", costs,
-                   "auto: the times of the models, written to this file where there is none, and else read from it. "
-                   "Equal seeds then give equal texts");
+                   "auto: the times of the models, written to this file where there is none, and else read from it, so "
+                   "that equal seeds give equal texts wherever it is read (default: a file of this machine in the "
+                   "user's cache; without --seed the times are also learnt while it runs)");
     app.add_option("--temp", options.sampling.temperature, "0 is greedy")->capture_default_str();
     auto* const draft_temperature_option = app.add_option(
         "--draft-temp", draft_temperature,
@@ -160,9 +163,11 @@ int run(int argc, char** argv) {
     app.add_option("--top-k", options.sampling.top_k, "0: off")->capture_default_str();
     app.add_option("--top-p", options.sampling.top_p, "1: off")->capture_default_str();
     app.add_option("--min-p", options.sampling.min_p, "0: off")->capture_default_str();
-    app.add_option("-s,--seed", options.seed, "equal seeds give equal texts")
-        ->check(CLI::Validator(fault_of_unsigned, "0 .. 2^64 - 1"))
-        ->capture_default_str();
+    auto* const seed_option =
+        app.add_option("-s,--seed", options.seed,
+                       "equal seeds give equal texts, with trees that are chosen by kept times (--costs), too")
+            ->check(CLI::Validator(fault_of_unsigned, "0 .. 2^64 - 1"))
+            ->capture_default_str();
     app.add_option("--repeat", repeat, "so many completions, with seeds S, S+1, ..")
         ->check(CLI::Range(std::uint64_t(1), std::uint64_t(1) << 40))
         ->capture_default_str();
@@ -226,6 +231,15 @@ int run(int argc, char** argv) {
     validate(*options.draft_sampling);
     if (how.name == "auto" && tree_option->count() > 0 && tree != "auto")
         throw std::runtime_error("--method auto: its trees are chosen at each step; name no --tree, or a method");
+    // As `generate` does: who names a seed expects the same text again, by kept times.
+    bool const repeatable = seed_option->count() > 0 || !costs.empty();
+    bool const chooses_by_default = tree.empty() && method_option->count() == 0 && !compare;
+    bool const may_choose = chooses_by_default || tree == "auto" || how.name == "auto";
+    auto const kept_costs = costs.empty() && may_choose && !many  // whose times are measured
+                                ? directory_of_kept_costs()
+                                : std::filesystem::path();
+    if (chooses_by_default && (!repeatable || !costs.empty() || !kept_costs.empty())) tree = "auto";
+    if (tree.empty()) tree = how.needs_draft ? "1x1" : "auto";
     bool const choose = how.name == "auto" || (tree == "auto" && how.drafts && how.needs_draft);
     if (tree == "auto" && !choose) tree = "chain:4";  // look-up costs nothing to draft
     if (!costs.empty() && !choose) throw std::runtime_error("--costs: for --tree auto and --method auto");
@@ -311,10 +325,24 @@ int run(int argc, char** argv) {
     llama_decoder* const drafting = draft ? &*draft : nullptr;
 
     std::vector<step_times> times;  // one, where trees are chosen
+    std::string costs_file = costs;
     if (choose) {
-        choices.learns_times = costs.empty();
-        times.push_back(
-            times_of(costs, how, [&] { return measure_times(target, *draft, how, tokens, options, budget); }));
+        choices.learns_times = !repeatable;
+        auto const measure = [&] { return measure_times(target, *draft, how, tokens, options, budget); };
+        if (kept_costs.empty()) {
+            times.push_back(times_of(costs, how, measure));
+        } else {
+            auto const layers = [](std::int32_t n) { return std::to_string(n) + " layers on a GPU"; };
+            auto [known, file] = kept_times(
+                kept_costs,
+                what_costs_are_of({name_of_model(target_file), name_of_model(draft_file), layers(gpu_layers),
+                                   layers(draft_gpu_layers), cache_type, "attention " + flash_attention,
+                                   std::to_string(room.threads) + " and " + std::to_string(draft_threads) + " threads",
+                                   how.name, std::to_string(budget) + " nodes"}),
+                how, measure);
+            times.push_back(std::move(known));
+            costs_file = std::move(file);
+        }
     }
 
     if (compare) {
@@ -356,7 +384,7 @@ int run(int argc, char** argv) {
                 return output_arrives();
             };
         // Rates and times carry over from text to text, except where equal seeds shall give equal texts.
-        if (choose && (!chosen || !costs.empty())) chosen.emplace(times.front(), choices);
+        if (choose && (!chosen || repeatable)) chosen.emplace(times.front(), choices);
         generation const g = chosen ? how.run_choices(target, *draft, *chosen, tokens, options, print)
                                     : how.run(target, drafting, shape, tokens, options, print);
         std::string const text = text_of(vocabulary, g.tokens);
@@ -364,6 +392,7 @@ int run(int argc, char** argv) {
             auto report = run_as_json(how.name, true, g, text, options.seed);
             report["tree"] = chosen ? "auto" : how.drafts ? to_string(shape) : "";
             if (chosen) report["trees"] = to_json(*chosen, how);
+            if (!costs_file.empty()) report["costs"] = costs_file;
             report["accepted_fraction"] =
                 rate_of(g.metrics, g.metrics.accepted_fraction(chosen ? chosen->depth() : shape.max_depth()));
             std::cout << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
@@ -372,6 +401,7 @@ int run(int argc, char** argv) {
             std::cout << '\n' << std::flush;
             print_summary(how.name, g.metrics);
             if (chosen) print_choices(*chosen, how);
+            if (!costs_file.empty() && repeatable) std::fprintf(stderr, "[costs: %s]\n", costs_file.c_str());
         }
         check_output();
     }

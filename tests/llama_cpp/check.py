@@ -4,6 +4,7 @@
 check.py PROGRAM DIRECTORY_OF_GGUF_FILES
 """
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,11 @@ KEYS_OF_ONE_OF_MANY = {"prompt", "text", "token_ids", "tokens", "target_calls", 
                        "seconds", "seed", "request", "stopped_by"}
 KEYS_OF_ALL = {"prompts", "parallel", "tokens", "seconds", "tokens_per_second", "seconds_per_token_median",
                "seconds_per_token_95", "steps", "drafted", "accepted", "errors"}
+
+
+# Times that are kept are not the user's.
+CACHE = tempfile.TemporaryDirectory()
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 
 
 def run(*arguments, text=None):
@@ -57,12 +63,12 @@ class LlamaMultidraft(unittest.TestCase):
         self.assertEqual(streamed.stdout, plain.stdout)
 
     def test_prompts_from_files_and_standard_input(self):
-        (one,) = objects(*PAIR, "-p", PROMPT, "-n", "8")
-        (piped,) = objects(*PAIR, "-p", "-", "-n", "8", text=PROMPT)
+        (one,) = objects(*PAIR, "-p", PROMPT, "-n", "8", "-s", "2")
+        (piped,) = objects(*PAIR, "-p", "-", "-n", "8", "-s", "2", text=PROMPT)
         with tempfile.NamedTemporaryFile("w") as file:
             file.write(PROMPT)
             file.flush()
-            (read,) = objects(*PAIR, "-f", file.name, "-n", "8")
+            (read,) = objects(*PAIR, "-f", file.name, "-n", "8", "-s", "2")
         self.assertEqual(one["token_ids"], piped["token_ids"])
         self.assertEqual(one["token_ids"], read["token_ids"])
 
@@ -83,6 +89,17 @@ class LlamaMultidraft(unittest.TestCase):
             self.assertEqual((one["method"], one["tree"]), (method, "auto"))
             self.assertEqual(sum(choice["steps"] for choice in one["trees"]), one["target_calls"])
         self.assertIn("[trees: ", run(*common, "--method", "auto").stderr)
+
+    def test_the_defaults_are_those_of_generate(self):
+        (one,) = objects(*PAIR, "-p", PROMPT, "-n", "4")
+        self.assertEqual((one["method"], one["tree"]), ("nested_ranked_block/stratified", "auto"))
+        (again,) = objects(*PAIR, "-p", PROMPT, "-n", "4", "--temp", "1", "--budget", "16", "-s", "0")
+        self.assertEqual(one["costs"], again["costs"])
+        self.assertEqual(os.path.commonpath([one["costs"], CACHE.name]), CACHE.name)
+        (named,) = objects(*PAIR, "-p", PROMPT, "-n", "4", "--method", "block/iid")
+        self.assertEqual((named["tree"], "costs" in named), ("1x1", False))
+        (short,) = objects(*PAIR, "-p", PROMPT, "--ignore-eos", "--method", "autoregressive")
+        self.assertEqual(short["tokens"], 128)
 
     def test_costs_of_a_file_fix_the_text(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -152,8 +169,8 @@ class LlamaMultidraft(unittest.TestCase):
                 self.assertIn("llama-multidraft: prompt 2: ", done.stderr)
 
     def test_chat_templates(self):
-        (one,) = objects(*PAIR, "-p", "Hello", "-n", "4", "--chat-template", "chatml", "-sys", "Be brief.")
-        (same,) = objects(*PAIR, "-n", "4", "-p", "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello"
+        (one,) = objects(*PAIR, "-p", "Hello", "-n", "4", "-s", "2", "--chat-template", "chatml", "-sys", "Be brief.")
+        (same,) = objects(*PAIR, "-n", "4", "-s", "2", "-p", "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello"
                           "<|im_end|>\n<|im_start|>assistant\n")
         self.assertEqual(one["token_ids"], same["token_ids"])
         self.assertIn("no chat template", self.refused(*PAIR, "-p", "Hello", "--chat"))
@@ -176,8 +193,8 @@ class LlamaMultidraft(unittest.TestCase):
                 ((*PAIR, "-p", PROMPT, "--tree", "auto", "--method", "naive/best_first"), "not chosen by their shape"),
                 ((*PAIR, "-p", PROMPT, "--tree", "auto", "--method", "multi_path_block/iid"), "part at the root"),
                 ((*PAIR, "-p", PROMPT, "--tree", "auto", "--compare"), "not for --compare"),
-                ((*PAIR, "-p", PROMPT, "--costs", "/tmp/none.json"), "for --tree auto"),
-                ((*PAIR, "-p", PROMPT, "--budget", "3"), "for --tree auto"),
+                ((*PAIR, "-p", PROMPT, "--tree", "1x1", "--costs", "/tmp/none.json"), "for --tree auto"),
+                ((*PAIR, "-p", PROMPT, "--tree", "1x1", "--budget", "3"), "for --tree auto"),
                 ((*PAIR, "--prompt-file", "/nowhere"), "--prompt-file /nowhere: cannot be read"),
                 ((*PAIR, "--prompt-file", "-", "--stream"), "--prompt-file: not with"),
                 ((*PAIR, "--prompt-file", "-", "--method", "block/iid"), "not by block/iid"),
