@@ -111,7 +111,8 @@ void keep_times(std::filesystem::path const& file, std::string_view what, step_t
         std::filesystem::remove(part, error);
 }
 
-/// The times of `what` that the directory has, or else those that `measure()` gives, which are then kept; and their file.
+/// The times of `what` that the directory has, or else those that `measure()` gives, which are then kept; and their
+/// file.
 template <class Method, class Measure>
 std::pair<step_times, std::string> kept_times(std::filesystem::path const& directory, std::string_view what,
                                               Method const& how, Measure const& measure) {

@@ -121,7 +121,8 @@ TEST(BatchedLlamaDecoder, RowsOfManyTreesAreThoseOfThePathsAlone) {
             for (std::size_t b = 0; b < requests.size(); ++b) {
                 one_request& r = requests[b];
                 // Of the last tree a node with children, whose sibling is the first leaf.
-                auto const kept = static_cast<node_id>(b == 3 ? 1 : (5 * b + 3 * static_cast<std::size_t>(levels)) % 10);
+                auto const kept =
+                    static_cast<node_id>(b == 3 ? 1 : (5 * b + 3 * static_cast<std::size_t>(levels)) % 10);
                 keep_path(model, r, sequences[b], kept % r.drafted.shape.size(), static_cast<token_id>(50 + b));
                 r.drafted = tree(r.drafted.shape, r.text, v, static_cast<unsigned>(20 + b));
             }
