@@ -32,6 +32,7 @@
 #include "generate/report.hpp"
 #include "generate/search.hpp"
 #include "generate/tree_methods.hpp"
+#include "many_prompts.hpp"
 #include "multidraft/control/budget_controller.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
@@ -488,12 +489,11 @@ int run(int argc, char** argv) {
     for (std::string const& text : texts) prompts.push_back(tokens.encode(text));
 
     if (many_texts) {
-        for (prompt_tokens const& one : prompts)
-            validate(options, one, target.vocabulary(), target.context_limit());  // before anything is printed
         many.json = json;
         many.shape = shape;
         if (budget_option->count() > 0) many.budget = budget;
-        if (automatic) many.times = times_of_many(target, draft, how, prompts.front(), options, many);
+        if (auto const* const one = first_that_fits(prompts, target.context_limit()); automatic && one != nullptr)
+            many.times = times_of_many(target, draft, how, *one, options, many);
         return generate_many(target.weights(), draft.weights(), tokens, texts, prompts, options, many);
     }
     if (dump_decisions) {
@@ -578,14 +578,9 @@ int run(int argc, char** argv) {
             auto const what = what_costs_are_of(
                 {name_of_model(target_dir), name_of_model(by_block ? single.block_drafter : draft_dir), device, numbers,
                  std::to_string(model_options.threads) + " threads", how.name, std::to_string(most_nodes) + " nodes"});
-            auto const file = file_of_kept_costs(kept_costs, what);
-            if (auto known = read_kept_times(file, what, how)) {
-                times.push_back(std::move(*known));
-            } else {
-                times.push_back(measure());
-                keep_times(file, what, times.front(), how);
-            }
-            costs_file = file.string();
+            auto [known, file] = kept_times(kept_costs, what, how, measure);
+            times.push_back(std::move(known));
+            costs_file = std::move(file);
         }
     }
     std::unique_ptr<automatic_tree> chosen;

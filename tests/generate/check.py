@@ -146,6 +146,14 @@ class Generate(unittest.TestCase):
                 refused = run("--prompt-file", str(file), *more)
                 self.assertEqual(refused.returncode, 1)
                 self.assertIn(reason, refused.stderr)
+            # One that is too long ends alone.
+            long = run("--prompt-file", "-", "--tokens", "16", "--tree", "2x1", "--seed", "4", "--json",
+                       text="\n".join((PROMPT, PROMPT * 400, lines[2])))
+            self.assertEqual(long.returncode, 1)
+            first, second, third, whole = map(json.loads, long.stdout.splitlines())
+            self.assertEqual([first["token_ids"], third["token_ids"]], [texts[0][0], texts[0][2]])
+            self.assertEqual((second["stopped_by"], whole["errors"]), ("error", 1))
+            self.assertIn("longer than the model's context", second["error"])
             missing = run("--prompt-file", str(file) + ".none")
             self.assertEqual((missing.returncode, missing.stdout), (1, ""))
             self.assertIn("cannot be read", missing.stderr)
