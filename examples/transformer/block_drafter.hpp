@@ -18,7 +18,8 @@
 namespace multidraft::examples {
 
 /// A loaded block drafter: constant, and shared by any number of `block_drafter_model`s. Embedding and head are its own
-/// where its file has them, else the target's, in its memory.
+/// where its file has them, else the target's, in its memory, but for the head of a drafter with fewer tokens, which
+/// copies the rows of those.
 class block_drafter_weights {
 public:
     /// Loads a directory with `config.json` and safetensors, for that target. Of the options `threads`, `numbers` and
@@ -62,16 +63,23 @@ public:
     /// A new text begins.
     void reset() noexcept;
 
+    /// A text begins that has the first positions of the last one: what was observed of them stays. `observed()` says
+    /// how many there are. Throws `invalid_input`, with nothing changed, for more than those.
+    void keep(std::int32_t positions);
+    [[nodiscard]] std::int32_t observed() const noexcept;
+
     /// Takes the features of the next positions: their keys and values in every layer, computed once, at the next call
-    /// of `rows`. Throws `invalid_input`, with nothing changed, for positions that are not the next ones of the text.
+    /// of `rows`. Positions from `context_limit()` on are counted and not kept. Throws `invalid_input`, with nothing
+    /// changed, for positions that are not the next ones of the text.
     void observe(std::span<float const> features, std::span<std::int32_t const> positions);
 
-    /// Base rows, without the term of the parent: see `multidraft::block_model`. All slots are computed, also where
-    /// fewer rows are wanted. Throws `invalid_input`, with nothing changed, unless features of all tokens of the text
-    /// but the last one were observed.
+    /// Base rows, without the term of the parent: see `multidraft::block_model`. A token that the drafter does not have
+    /// gets minus infinity. All slots are computed, also where fewer rows are wanted. Throws `invalid_input`, with
+    /// nothing changed, unless features of all tokens of the text but the last one were observed.
     void rows(std::span<token_id const> text, std::span<float> logits);
 
-    /// Adds the term of the parent: W2 W1[token]. The same at every depth.
+    /// Adds the term of the parent: W2 W1[token], and nothing for a token that the drafter does not have. The same at
+    /// every depth.
     void add_parent_term(std::int32_t depth, token_id token, std::span<float> row);
 
     /// The numbers that the layers read in place of features: `hidden_size` for each row of these.
