@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "generate/continued_text.hpp"
 #include "generate/methods.hpp"
 #include "generate/tree_methods.hpp"
 #include "multidraft/control/budgeted_block_drafter.hpp"
@@ -79,6 +81,8 @@ public:
 /// The block drafter's part of a method of the library's lists.
 template <class Listed>
 void add_block_run(method& m) {
+    using models = continued_pair<transformer, block_drafter_model>;
+    using of_rows = continued_drafter<block_drafter_model>;
     using sampler = typename Listed::sampler;
     using verifier = typename Listed::verifier;
     constexpr index_t children = Listed::trees == allowed_trees::chains  ? 1
@@ -89,13 +93,15 @@ void add_block_run(method& m) {
     m.trees_from_rows = from_rows;
     m.run_block = [](transformer& target, transformer&, topology const& shape, std::span<token_id const> prompt,
                      generation_options const& options, token_callback const& on_tokens) {
-        block_drafter_model& model = block_drafter_of(target);
         method_settings const& s = settings();
+        std::optional<models> anew;
+        models& both = s.turns != nullptr ? *s.turns : anew.emplace(target, block_drafter_of(target));
+        continued_text<transformer>& text = both.target;
+        of_rows& model = both.drafter;
         if constexpr (from_rows) {
             auto const chosen = [&](auto&& trees) {
-                using drafter = budgeted_block_drafter<block_drafter_model, sampler, std::decay_t<decltype(trees)>>;
-                return make_speculative<verifier>(target, drafter(model, *s.choices, trees))(prompt, options,
-                                                                                             on_tokens);
+                using drafter = budgeted_block_drafter<of_rows, sampler, std::decay_t<decltype(trees)>>;
+                return make_speculative<verifier>(text, drafter(model, *s.choices, trees))(prompt, options, on_tokens);
             };
             if (s.choices != nullptr && shape.size() == 1) {
                 if (s.by_reach)
@@ -103,16 +109,16 @@ void add_block_run(method& m) {
                 return chosen(estimated<budgeted_shape<>>(*s.choices, children));
             }
             if (s.by_reach && shape.size() == 1) {
-                using drafter = block_drafter<block_drafter_model, sampler, estimated<reach_shape>>;
+                using drafter = block_drafter<of_rows, sampler, estimated<reach_shape>>;
                 return make_speculative<verifier>(
-                    target, drafter(model, estimated<reach_shape>(s.least, children, model.block_size())))(
+                    text, drafter(model, estimated<reach_shape>(s.least, children, model.block_size())))(
                     prompt, options, on_tokens);
             }
         }
-        using drafter = block_drafter<block_drafter_model, sampler, given_or_best_shape>;
+        using drafter = block_drafter<of_rows, sampler, given_or_best_shape>;
         return make_speculative<verifier>(
-            target, drafter(model, given_or_best_shape(shape, {s.budget, children, s.least})))(prompt, options,
-                                                                                               on_tokens);
+            text, drafter(model, given_or_best_shape(shape, {s.budget, children, s.least})))(prompt, options,
+                                                                                             on_tokens);
     };
 }
 

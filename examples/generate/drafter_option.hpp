@@ -28,6 +28,14 @@ inline std::string drafter_of_option(std::string const& option, std::filesystem:
     return directory.string();
 }
 
+/// The drafter of a chat unless told otherwise, as the option names it: for a file of SmolLM2-135M-Instruct, in any
+/// type of numbers, the directory `smollm-drafter` of the shipped models, where it is there.
+inline std::string default_drafter_of_chat(std::filesystem::path const& target, std::filesystem::path const& models) {
+    bool const is_smollm = target.filename().string().starts_with("SmolLM2-135M-Instruct.");
+    auto const directory = models / "smollm-drafter";
+    return is_smollm && std::filesystem::exists(directory / "config.json") ? directory.string() : "independent";
+}
+
 /// Whether a tree is chosen from the rows of a block drafter.
 inline bool is_from_rows(std::string const& tree) { return tree == "best" || tree == "reach"; }
 

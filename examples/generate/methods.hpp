@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "generate/continued_text.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
@@ -65,16 +66,18 @@ struct method_settings {
     std::int32_t budget = 16;              ///< trees from rows: drafted nodes at most
     bool by_reach = false;                 ///< trees from rows: by the reach of each node, not best first
     budget_controller* choices = nullptr;  ///< trees from rows: chooses their nodes at each step; null: nothing does
-    std::string stop_by = "none";          ///< target_initialised: by which decision model: probabilities, hidden
-    double stop_below = 0.4;               ///< early stopping: the probability below which a level is not drawn
-    std::int32_t lookup_paths = 2;         ///< look-up: continuations
-    std::int32_t lookup_longest = 4;       ///< look-up: tokens of the longest match
-    double fallback = 0.5;                 ///< BiLD
-    float rollback = 3.0F;                 ///< BiLD, nats
-    float joint_threshold = 0.1F;          ///< MTAD
-    std::int32_t beams = 4;                ///< MTAD and joint decoding
-    float typical_epsilon = 0.09F;         ///< typical acceptance
-    float typical_delta = 0.3F;            ///< typical acceptance
+    /// Block drafters: both caches, kept from text to text; null: each text is read anew.
+    continued_pair<transformer, block_drafter_model>* turns = nullptr;
+    std::string stop_by = "none";     ///< target_initialised: by which decision model: probabilities, hidden
+    double stop_below = 0.4;          ///< early stopping: the probability below which a level is not drawn
+    std::int32_t lookup_paths = 2;    ///< look-up: continuations
+    std::int32_t lookup_longest = 4;  ///< look-up: tokens of the longest match
+    double fallback = 0.5;            ///< BiLD
+    float rollback = 3.0F;            ///< BiLD, nats
+    float joint_threshold = 0.1F;     ///< MTAD
+    std::int32_t beams = 4;           ///< MTAD and joint decoding
+    float typical_epsilon = 0.09F;    ///< typical acceptance
+    float typical_delta = 0.3F;       ///< typical acceptance
 };
 
 /// The settings of this program. They are read when a method runs.
