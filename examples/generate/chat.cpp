@@ -48,13 +48,19 @@ public:
                 };
             return;
         }
-        if (!settings().block_drafter.empty())
+        bool const by_block = !settings().block_drafter.empty();
+        if (by_block && how.short_rows && settings().candidates > 0)
+            settings().short_turns = &with_short_rows_.emplace(target, short_block_drafter_of(target));
+        else if (by_block)
             settings().turns = &with_drafter_.emplace(target, block_drafter_of(target));
         run_ = [&](auto prompt, auto const& options, auto const& on_tokens) {
             return how.run(target, draft, shape, prompt, options, on_tokens);
         };
     }
-    ~answers() { settings().turns = nullptr; }
+    ~answers() {
+        settings().turns = nullptr;
+        settings().short_turns = nullptr;
+    }
     answers(answers const&) = delete;
     answers& operator=(answers const&) = delete;
 
@@ -66,6 +72,7 @@ public:
 private:
     std::optional<continued_text<transformer>> alone_;
     std::optional<continued_pair<transformer, block_drafter_model>> with_drafter_;
+    std::optional<continued_pair<transformer, short_block_drafter>> with_short_rows_;
     std::function<generation(std::span<token_id const>, generation_options const&, token_callback const&)> run_;
 };
 

@@ -107,14 +107,22 @@ public:
         observed_ += static_cast<std::int32_t>(positions.size());
     }
 
-    void rows(std::span<token_id const> text, std::span<logit> logits) {
-        forget(observed_);
-        model_.rows(text, logits);
-    }
+    [[nodiscard]] std::int32_t candidates() const requires gives_candidates<Model> { return model_.candidates(); }
 
-    void add_parent_term(std::int32_t depth, token_id token, std::span<logit> row) requires has_parent_term<Model> {
-        model_.add_parent_term(depth, token, row);
+    /// `rows` and `add_parent_term` of the model, whichever it has.
+    template <class... Rows>
+    void rows(std::span<token_id const> text, Rows... rows) requires requires(Model& m) {
+        m.rows(text, rows...);
     }
+    {
+        forget(observed_);
+        model_.rows(text, rows...);
+    }
+    template <class... Rows>
+    void add_parent_term(std::int32_t depth, token_id token, Rows... row) requires requires(Model& m) {
+        m.add_parent_term(depth, token, row...);
+    }
+    { model_.add_parent_term(depth, token, row...); }
 
 private:
     void forget(std::int32_t from) {

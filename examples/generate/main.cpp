@@ -163,6 +163,12 @@ int run(int argc, char** argv) {
                "with --draft, --prompt-file, --search, --dump-decisions, --method auto or --device cuda, and a "
                "head not with --chat (default of --chat with SmolLM2: the shipped block drafter of that)")
             ->capture_default_str();
+    std::int32_t candidates = 0;
+    auto* const candidates_option =
+        app.add_option("--candidates", candidates,
+                       "block drafter: only so many of the likeliest tokens of its rows; 0: all (default: 128 with a "
+                       "drafter that has fewer tokens than the target, else 0; nested_ranked_block/stratified only)")
+            ->check(CLI::Range(0, 1 << 30));
     app.add_option("--tokenizer", tokenizer_file,
                    "tokenizer.model (default: in the target's directory or beside it, or in the GGUF file)");
     auto* const prompt_option =
@@ -371,6 +377,11 @@ int run(int argc, char** argv) {
                       device != "cpu"))
         throw std::runtime_error("--drafter " + drafter + ": not with --draft, " + (by_head ? "--chat, " : "") +
                                  "--prompt-file, --search, --dump-decisions or --device cuda");
+    if (candidates_option->count() > 0 && !by_block)
+        throw std::runtime_error("--candidates: of the rows of a block drafter; name one with --drafter");
+    if (by_block)
+        single.candidates =
+            candidates_of_option(candidates_option->count() > 0 ? std::optional(candidates) : std::nullopt, how);
     if (by_head && tree == "auto")
         throw std::runtime_error("--tree auto: not with a head of EAGLE-3, whose trees have a shape, such as 3x1x1");
     if (!by_block && is_from_rows(tree))
@@ -485,7 +496,8 @@ int run(int argc, char** argv) {
         if (!costs.empty() || kept_costs.empty()) return times_of(costs, how, measure);
         auto const what = what_costs_are_of(
             {name_of_model(target_dir), name_of_model(by_block ? single.block_drafter : draft_dir), device, numbers,
-             std::to_string(model_options.threads) + " threads", how.name, std::to_string(most_nodes) + " nodes"});
+             std::to_string(model_options.threads) + " threads", how.name, std::to_string(most_nodes) + " nodes",
+             std::to_string(single.candidates) + " candidates"});
         auto const file = file_of_kept_costs(kept_costs, what);
         costs_file = file.string();
         if (auto known = read_kept_times(file, what, how)) return std::move(*known);

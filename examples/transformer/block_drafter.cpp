@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -61,10 +63,11 @@ struct block_drafter_weights::implementation {
     std::vector<float> projection_norm, final_norm, mask;
     tensor_view const* embedding = nullptr;  ///< its own, or the target's
     draft_vocabulary vocabulary;
-    std::unique_ptr<linear> own_head;        ///< or null: its own, or the target's rows of its tokens
-    linear const* head = nullptr;            ///< its own, or the target's
-    tensor_view const* of_parent = nullptr;  ///< W1, or null
-    std::unique_ptr<linear> of_entries;      ///< W2, or null
+    std::unique_ptr<linear> own_head;                ///< or null: its own, or the target's rows of its tokens
+    linear const* head = nullptr;                    ///< its own, or the target's
+    tensor_view const* of_parent = nullptr;          ///< W1, or null
+    std::unique_ptr<linear> of_entries;              ///< W2, or null
+    tensor_view const* entries_of_parent = nullptr;  ///< what that was made of
     rotary_angles angles;
 
 private:
@@ -149,6 +152,7 @@ void block_drafter_weights::implementation::make_layers(std::filesystem::path co
     if (config.markov_rank > 0) {
         of_parent = &read.table("markov_head.markov_w1.weight", config.draft_vocabulary, config.markov_rank);
         of_entries = read.matrix({{"markov_head.markov_w2.weight", config.draft_vocabulary}}, config.markov_rank);
+        entries_of_parent = &read.table("markov_head.markov_w2.weight", config.draft_vocabulary, config.markov_rank);
     }
     parameters = read.parameters();
     bytes_per_step = read.bytes() + (own_head ? 0 : head->bytes());
@@ -274,7 +278,8 @@ struct block_drafter_model::implementation {
         }
     }
 
-    /// The slots of a block at the positions from `length` on, and the logits of the first `wanted` that predict.
+    /// The slots of a block at the positions from `length` on, and the logits of the first `wanted` that predict, over
+    /// the drafter's own tokens.
     void block(token_id anchor, std::int32_t wanted, float* logits) {
         model_config const& c = w.sizes;
         std::size_t const hidden = size(c.hidden);
@@ -329,9 +334,30 @@ struct block_drafter_model::implementation {
         }
         normalise(w.final_norm, wanted);
         shown.assign(normed.data(), normed.data() + size(wanted) * hidden);
-        bool const whole = w.vocabulary.is_whole();
-        products.multiply(*w.head, normed.data(), wanted, whole ? logits : short_rows.data());
-        if (!whole) w.vocabulary.spread(short_rows.data(), wanted, logits);
+        products.multiply(*w.head, normed.data(), wanted, logits);
+    }
+
+    /// Refuses a text whose features are not those that came, and room for no rows of `width` numbers, or too many.
+    void check_call(std::span<token_id const> text, std::size_t numbers, std::int32_t width) const {
+        std::int32_t const most = w.config.block_size();
+        if (numbers == 0 || numbers % size(width) != 0 || numbers / size(width) > size(most))
+            refuse("logits.size", numbers, "1 to " + std::to_string(most) + " rows of " + std::to_string(width));
+        if (text.size() != size(observed) + 1)
+            refuse("text.size", text.size(),
+                   "features of " + std::to_string(observed) +
+                       " tokens were observed, and there are those of all but the last token");
+        if (text.size() > size(w.context_limit))
+            refuse("text.size", text.size(), "the context has " + std::to_string(w.context_limit) + " positions");
+        if (text.back() < 0 || text.back() >= w.sizes.vocabulary)
+            refuse("text", std::int64_t{observed}, text.back(),
+                   "must be in [0, " + std::to_string(w.sizes.vocabulary) + ")");
+    }
+
+    /// The rows of a checked call, over the drafter's own tokens.
+    void call(std::span<token_id const> text, std::int32_t wanted, float* logits) {
+        take_in(pending);
+        pending.clear();
+        products.timed(1, [&] { block(text.back(), wanted, logits); });
     }
 
     std::shared_ptr<block_drafter_weights const> shared;
@@ -403,24 +429,11 @@ void block_drafter_model::observe(std::span<float const> features, std::span<std
 
 void block_drafter_model::rows(std::span<token_id const> text, std::span<float> logits) {
     auto& my = *implementation_;
-    std::size_t const entries = size(vocabulary());
-    if (logits.empty() || logits.size() % entries != 0 || logits.size() / entries > size(block_size()))
-        refuse("logits.size", logits.size(),
-               "1 to " + std::to_string(block_size()) + " rows of " + std::to_string(entries));
-    std::size_t const known = size(my.observed);
-    if (text.size() != known + 1)
-        refuse("text.size", text.size(),
-               "features of " + std::to_string(known) +
-                   " tokens were observed, and there are those of all but the last token");
-    if (text.size() > size(context_limit()))
-        refuse("text.size", text.size(), "the context has " + std::to_string(context_limit()) + " positions");
-    if (text.back() < 0 || text.back() >= vocabulary())
-        refuse("text", static_cast<std::int64_t>(known), text.back(),
-               "must be in [0, " + std::to_string(entries) + ")");
-    my.take_in(my.pending);
-    my.pending.clear();
-    my.products.timed(
-        1, [&] { my.block(text.back(), static_cast<std::int32_t>(logits.size() / entries), logits.data()); });
+    auto const wanted = static_cast<std::int32_t>(logits.size() / size(vocabulary()));
+    my.check_call(text, logits.size(), vocabulary());
+    bool const whole = my.w.vocabulary.is_whole();
+    my.call(text, wanted, whole ? logits.data() : my.short_rows.data());
+    if (!whole) my.w.vocabulary.spread(my.short_rows.data(), wanted, logits.data());
 }
 
 void block_drafter_model::add_parent_term(std::int32_t /*depth*/, token_id token, std::span<float> row) {
@@ -439,6 +452,57 @@ void block_drafter_model::add_parent_term(std::int32_t /*depth*/, token_id token
     }
     auto const tokens = my.w.vocabulary.tokens();
     for (std::size_t i = 0; i < tokens.size(); ++i) row[size(tokens[i])] += my.term[i];
+}
+
+short_block_drafter::short_block_drafter(block_drafter_model& model, std::int32_t candidates)
+    : model_(&model), candidates_(candidates) {
+    auto const& w = model.implementation_->w;
+    if (candidates < 1 || candidates > w.config.draft_vocabulary)
+        refuse("candidates", candidates, "the drafter has " + std::to_string(w.config.draft_vocabulary) + " tokens");
+    base_.resize(size(w.config.block_size()) * size(w.config.draft_vocabulary));
+    if (w.of_parent == nullptr) return;
+    entries_.resize(size(w.config.draft_vocabulary) * size(w.config.markov_rank));
+    w.entries_of_parent->read(0, entries_);
+}
+
+void short_block_drafter::rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<float> logits) {
+    auto& my = *model_->implementation_;
+    my.check_call(text, logits.size(), candidates_);
+    if (tokens.size() != logits.size()) refuse("tokens.size", tokens.size(), "a token for each logit");
+    std::size_t const count = logits.size() / size(candidates_);
+    my.call(text, static_cast<std::int32_t>(count), base_.data());
+    std::size_t const width = size(my.w.config.draft_vocabulary);
+    for (std::size_t r = 0; r < count; ++r) {
+        std::span<float const> const row = std::span<float const>(base_).subspan(r * width, width);
+        // The least of the largest; of those that equal it the first ones.
+        sorted_.assign(row.begin(), row.end());
+        auto const last = sorted_.begin() + (candidates_ - 1);
+        std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
+        auto equal = candidates_ - (std::count_if(sorted_.begin(), last, [&](float x) { return x > *last; }));
+        std::size_t at = r * size(candidates_);
+        for (std::size_t k = 0; k < width; ++k) {
+            if (row[k] < *last || (row[k] == *last && equal-- <= 0)) continue;
+            tokens[at] = my.w.vocabulary.token(static_cast<std::int32_t>(k));
+            logits[at++] = row[k];
+        }
+    }
+}
+
+void short_block_drafter::add_parent_term(std::int32_t /*depth*/, token_id token, std::span<token_id const> tokens,
+                                          std::span<float> logits) {
+    auto const& w = model_->implementation_->w;
+    if (w.of_parent == nullptr) return;
+    if (token < 0 || token >= vocabulary())
+        refuse("token", token, "must be in [0, " + std::to_string(vocabulary()) + ")");
+    std::int32_t const number = w.vocabulary.number_of(token);
+    if (number == none) return;
+    std::size_t const rank = size(w.config.markov_rank);
+    parent_.resize(rank);
+    w.of_parent->read(size(number) * rank, parent_);
+    for (std::size_t k = 0; k < tokens.size(); ++k) {
+        float const* const entry = entries_.data() + size(w.vocabulary.number_of(tokens[k])) * rank;
+        logits[k] += std::inner_product(parent_.begin(), parent_.end(), entry, 0.0F);
+    }
 }
 
 void block_drafter_model::project(std::span<float const> features, std::span<float> out) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/block_model.hpp"
@@ -90,11 +91,51 @@ public:
     [[nodiscard]] std::shared_ptr<block_drafter_weights const> const& weights() const noexcept;
 
 private:
+    friend class short_block_drafter;
     struct implementation;
     std::unique_ptr<implementation> implementation_;
 };
 
 static_assert(block_model<block_drafter_model> && has_parent_term<block_drafter_model> &&
               observes_features<block_drafter_model>);
+
+/// The same with short rows: of each depth the tokens with the largest base logits, so many, and to these alone the
+/// term of the parent is added. With a large vocabulary a step's work on the rows is a small part of that on whole
+/// rows; verifiers are lossless for what they are given. Satisfies `multidraft::gives_candidates`, too.
+class short_block_drafter {
+public:
+    /// `candidates` of a row, from 1 to the tokens that the drafter has; else throws `invalid_input`. The model belongs
+    /// to the caller and must outlive this.
+    short_block_drafter(block_drafter_model& model, std::int32_t candidates);
+
+    [[nodiscard]] std::int32_t vocabulary() const noexcept { return model_->vocabulary(); }
+    [[nodiscard]] std::int32_t context_limit() const noexcept { return model_->context_limit(); }
+    [[nodiscard]] std::int32_t block_size() const noexcept { return model_->block_size(); }
+    [[nodiscard]] std::int32_t feature_size() const noexcept { return model_->feature_size(); }
+    [[nodiscard]] std::int32_t candidates() const noexcept { return candidates_; }
+
+    void reset() noexcept { model_->reset(); }
+    void keep(std::int32_t positions) { model_->keep(positions); }
+    [[nodiscard]] std::int32_t observed() const noexcept { return model_->observed(); }
+    void observe(std::span<float const> features, std::span<std::int32_t const> positions) {
+        model_->observe(features, positions);
+    }
+
+    /// Rows of `candidates()` tokens, rising, and their logits, as those of the model and with its errors.
+    void rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<float> logits);
+    /// Adds the term of the parent to the logits of these tokens, all of which the drafter has.
+    void add_parent_term(std::int32_t depth, token_id token, std::span<token_id const> tokens, std::span<float> logits);
+
+private:
+    block_drafter_model* model_;
+    std::int32_t candidates_;
+    std::vector<float> base_;  ///< the rows of a call over the drafter's tokens
+    std::vector<float> sorted_;
+    std::vector<float> entries_;  ///< W2
+    std::vector<float> parent_;
+};
+
+static_assert(gives_candidates<short_block_drafter> && has_parent_term<short_block_drafter> &&
+              observes_features<short_block_drafter>);
 
 }  // namespace multidraft::examples

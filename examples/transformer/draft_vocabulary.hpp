@@ -62,6 +62,10 @@ public:
     [[nodiscard]] bool is_whole() const noexcept { return token_of_.empty(); }
     /// The target's token for each of its own; empty where it has all.
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return token_of_; }
+    /// The target's token for one of its own.
+    [[nodiscard]] token_id token(std::int32_t number) const noexcept {
+        return is_whole() ? number : token_of_[static_cast<std::size_t>(number)];
+    }
     /// The number of a token of the target among its own, -1 where it does not have it.
     [[nodiscard]] std::int32_t number_of(token_id token) const noexcept {
         return is_whole() ? token : number_of_[static_cast<std::size_t>(token)];

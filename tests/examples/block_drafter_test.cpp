@@ -277,6 +277,64 @@ TEST_F(block_drafter, has_the_rows_of_fewer_tokens) {
     }
 }
 
+// The likeliest tokens of its rows, by their logits before the term of the parent.
+TEST_F(block_drafter, gives_short_rows) {
+    for (bool const fewer : {false, true}) {
+        if (fewer) drafter.have_only({0, 1, 5, 6, 7, 13, 20, 22, 31, 38, 39});
+        drafter.write(directory / "drafter");
+        load();
+        transformer model = new_target();
+        block_drafter_model whole(weights);
+        auto const text = tiny_text(30, 4);
+        observe(whole, features_of(model, std::span(text).first(29)));
+        auto const logits = rows_after(whole, text, 4);
+        for (std::int32_t const count : {1, 4, fewer ? 11 : 40}) {
+            auto const width = static_cast<std::size_t>(count);
+            md::examples::short_block_drafter few(whole, count);
+            ASSERT_EQ(few.candidates(), count);
+            std::vector<token_id> tokens(3 * width);
+            std::vector<float> found(3 * width);
+            few.rows(text, tokens, found);
+            for (std::size_t r = 0; r < 3; ++r) {
+                std::vector<float> row(logits.begin() + static_cast<std::ptrdiff_t>(40 * r),
+                                       logits.begin() + static_cast<std::ptrdiff_t>(40 * (r + 1)));
+                auto const own = std::span(tokens).subspan(r * width, width);
+                auto const its = std::span(found).subspan(r * width, width);
+                EXPECT_TRUE(std::ranges::is_sorted(own, std::ranges::less_equal{}));
+                for (std::size_t k = 0; k < width; ++k) EXPECT_EQ(its[k], row[static_cast<std::size_t>(own[k])]);
+                auto sorted = row;
+                std::ranges::sort(sorted, std::greater<>());
+                EXPECT_EQ(std::ranges::min(its), sorted[width - 1]);
+                for (token_id const parent : {13, 12}) {
+                    std::vector<float> with_term(its.begin(), its.end());
+                    auto whole_row = row;
+                    few.add_parent_term(0, parent, own, with_term);
+                    whole.add_parent_term(0, parent, whole_row);
+                    for (std::size_t k = 0; k < width; ++k)
+                        EXPECT_NEAR(with_term[k], whole_row[static_cast<std::size_t>(own[k])], 1e-5);
+                }
+            }
+            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { few.rows(text, tokens, std::span(found).first(2)); }),
+                           count == 1 ? "tokens.size = 3" : "logits.size = 2");
+            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { few.add_parent_term(0, 40, tokens, found); }),
+                           "token = 40");
+        }
+        for (std::int32_t const wrong : {0, fewer ? 12 : 41})
+            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { md::examples::short_block_drafter(whole, wrong); }),
+                           "candidates = " + std::to_string(wrong));
+    }
+    // Of equal logits the first ones.
+    for (float& x : drafter.tensors["norm.weight"].numbers) x = 0;
+    drafter.write(directory / "drafter");
+    load();
+    block_drafter_model flat(weights);
+    md::examples::short_block_drafter few(flat, 3);
+    std::vector<token_id> tokens(3);
+    std::vector<float> found(3);
+    few.rows(std::vector<token_id>{1}, tokens, found);
+    EXPECT_EQ(tokens, (std::vector<token_id>{0, 1, 5}));
+}
+
 TEST_F(block_drafter, drafts_of_fewer_tokens_for_the_text_of_the_target) {
     drafter.have_only({2, 3, 5, 6, 7, 13, 14, 20, 22, 25, 31, 33, 38, 39});
     drafter.write(directory / "drafter");

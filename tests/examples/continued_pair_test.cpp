@@ -40,6 +40,7 @@ using multidraft::examples::block_drafter_model;
 using multidraft::examples::block_drafter_weights;
 using multidraft::examples::continued_drafter;
 using multidraft::examples::continued_pair;
+using multidraft::examples::short_block_drafter;
 
 constexpr std::size_t vocabulary = 40;
 
@@ -203,17 +204,18 @@ TEST_F(continued_turns, have_the_law_of_the_target_by_enumeration) {
     }
 }
 
-// The default of a chat: ranked verification of stratified draws, trees by the reach of their nodes. Two conversations
-// in turn, so that the caches are cut and go on at each answer, with one controller for all.
+// The default of a chat: ranked verification of stratified draws, short rows, trees by the reach of their nodes. Two
+// conversations in turn, so that the caches are cut and go on at each answer, with one controller for all.
 TEST_F(continued_turns, have_the_law_of_the_target_by_many_answers) {
     constexpr int runs = 6000;
     transformer inner = new_target();
     block_drafter_model of_drafter(weights);
+    short_block_drafter few(of_drafter, 12);
     counted counting(inner);
-    turns kept(counting, of_drafter);
+    continued_pair<counted, short_block_drafter> kept(counting, few);
     options.max_tokens = 4;
     auto choices = free_rows(8);
-    using model = continued_drafter<block_drafter_model>;
+    using model = continued_drafter<short_block_drafter>;
     using trees = budgeted_block_drafter<model, draft::stratified, budgeted_reach_shape<>>;
     auto loop = make_speculative<verify::nested_ranked_block<law::stratified>>(
         kept.target, trees(kept.drafter, choices, budgeted_reach_shape<>(choices, 4, 4)));

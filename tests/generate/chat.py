@@ -107,12 +107,13 @@ class Small(unittest.TestCase):
             plain = objects(*common, *greedy, "--method", "autoregressive", text=turns)
             for drafter in (("--drafter", self.drafter), ("--drafter", "block", "--tree", "auto"),
                             ("--drafter", self.drafter, "--tree", "3x2x1"), ("--drafter", self.drafter, "--tree", "best"),
+                            ("--drafter", self.drafter, "--candidates", "0"), ("--drafter", self.drafter, "--candidates", "7"),
                             ("--drafter", self.drafter, "--method", "recursive_rejection/sequential")):
                 drafted = objects(*common, *greedy, *drafter, text=turns)
                 self.assertEqual([one["token_ids"] for one in drafted], [one["token_ids"] for one in plain], drafter)
                 for one in drafted:
                     self.assertEqual(one["drafter"], str(self.drafter))
-                    self.assertEqual("costs" in one, "--method" not in drafter and drafter[2:] in ((), ("--tree", "auto")))
+                    self.assertEqual("costs" in one, drafter[2:] in ((), ("--tree", "auto")) or "--candidates" in drafter)
                     self.assertTrue(one["lossless"])
         shaped = objects(*common, "--drafter", self.drafter, "--tree", "4x4", text=turns)
         self.assertTrue(all(one["draft_calls"] > 0 for one in shaped))
@@ -172,6 +173,9 @@ class Small(unittest.TestCase):
         block = (*target, "--drafter", self.drafter, "--chat", "hello")
         self.assertIn("--chat: not with", refused(*block, "--show-tree"))
         self.assertIn("not with a block drafter", refused(*block, "--method", "naive/lookup"))
+        self.assertIn("the drafter has 132 tokens", refused(*block, "--candidates", "133"))
+        self.assertIn("block/iid reads whole rows", refused(*block, "--candidates", "3", "--method", "block/iid"))
+        self.assertIn("of the rows of a block drafter", refused(*target, "--candidates", "3", "--chat", "hello"))
         self.assertIn("has no config.json", refused(*target, "--drafter", "eagle", "--chat", "hello"))
         self.assertIn("has no chat template", refused("--chat", "hello"))
         self.assertIn("begin another one", refused(*target, "--tokens", "8", "--chat", text="hello\n" + 500 * "x" + "\n"))
