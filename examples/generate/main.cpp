@@ -501,6 +501,7 @@ int run(int argc, char** argv) {
         auto const file = file_of_kept_costs(kept_costs, what);
         costs_file = file.string();
         if (auto known = read_kept_times(file, what, how)) return std::move(*known);
+        if (talks) std::fprintf(stderr, "generate: measuring how long calls take, once on this machine\n");
         step_times measured = measure();
         keep_times(file, what, measured, how);
         return measured;

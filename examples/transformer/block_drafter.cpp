@@ -474,18 +474,37 @@ void short_block_drafter::rows(std::span<token_id const> text, std::span<token_i
     std::size_t const width = size(my.w.config.draft_vocabulary);
     for (std::size_t r = 0; r < count; ++r) {
         std::span<float const> const row = std::span<float const>(base_).subspan(r * width, width);
-        // The least of the largest; of those that equal it the first ones.
-        sorted_.assign(row.begin(), row.end());
-        auto const last = sorted_.begin() + (candidates_ - 1);
-        std::nth_element(sorted_.begin(), last, sorted_.end(), std::greater<>());
-        auto equal = candidates_ - (std::count_if(sorted_.begin(), last, [&](float x) { return x > *last; }));
+        float const least = least_of_largest(row);
+        auto equal = candidates_ - std::ranges::count_if(largest_, [&](float x) { return x > least; });
         std::size_t at = r * size(candidates_);
         for (std::size_t k = 0; k < width; ++k) {
-            if (row[k] < *last || (row[k] == *last && equal-- <= 0)) continue;
+            // Of those that equal the least one the first ones.
+            if (row[k] < least || (row[k] == least && equal-- <= 0)) continue;
             tokens[at] = my.w.vocabulary.token(static_cast<std::int32_t>(k));
             logits[at++] = row[k];
         }
     }
+}
+
+/// Of as many sets of entries as there are candidates, or more, each maximum is an entry: so many are as large as the
+/// least of the largest maxima, and little else is. `largest_` has all that may be among the candidates.
+float short_block_drafter::least_of_largest(std::span<float const> row) {
+    auto const nth = [&](std::vector<float>& of) {
+        auto const last = of.begin() + (candidates_ - 1);
+        std::nth_element(of.begin(), last, of.end(), std::greater<>());
+        return *last;
+    };
+    std::size_t const sets = std::min(row.size(), 4 * size(candidates_));
+    maxima_.assign(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(sets));
+    for (std::size_t first = sets; first < row.size(); first += sets) {
+        std::size_t const here = std::min(sets, row.size() - first);
+        for (std::size_t i = 0; i < here; ++i) maxima_[i] = row[first + i] > maxima_[i] ? row[first + i] : maxima_[i];
+    }
+    float const bound = nth(maxima_);
+    largest_.clear();
+    for (float const x : row)
+        if (x >= bound) largest_.push_back(x);
+    return nth(largest_);
 }
 
 void short_block_drafter::add_parent_term(std::int32_t /*depth*/, token_id token, std::span<token_id const> tokens,

@@ -127,10 +127,13 @@ public:
     void add_parent_term(std::int32_t depth, token_id token, std::span<token_id const> tokens, std::span<float> logits);
 
 private:
+    /// The smallest logit of the candidates.
+    [[nodiscard]] float least_of_largest(std::span<float const> row);
+
     block_drafter_model* model_;
     std::int32_t candidates_;
     std::vector<float> base_;  ///< the rows of a call over the drafter's tokens
-    std::vector<float> sorted_;
+    std::vector<float> maxima_, largest_;
     std::vector<float> entries_;  ///< W2
     std::vector<float> parent_;
 };
