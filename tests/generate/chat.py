@@ -132,12 +132,14 @@ class Small(unittest.TestCase):
         shown = run(*common, "--drafter", self.drafter, "--seed", "3", "--costs", costs, text=turns)
         self.assertEqual(shown.stdout, "".join(one["text"] + "\n" for one in first))
         self.assertEqual(shown.stderr.count("block efficiency"), 3)
-        # Beside a prompt, too.
+        # With a prompt, too, by every method.
         prompt = ("--target", self.model, "--tokens", "20", "--temperature", "0", "--prompt", "hello")
         (plain,) = objects(*prompt, "--method", "autoregressive")
         for tree in ((), ("--tree", "2x2")):
             (drafted,) = objects(*prompt, "--drafter", self.drafter, *tree)
             self.assertEqual(drafted["token_ids"], plain["token_ids"])
+        for row in objects(*prompt, "--drafter", self.drafter, "--compare", "--tree", "best"):
+            self.assertEqual((row["same_text"], row["lossless"]), (row["runs"], True), row["method"])
 
     def test_the_shipped_drafter_is_the_default(self):
         """Only for its target; what that is called decides, for a drafter that does not fit is refused."""
