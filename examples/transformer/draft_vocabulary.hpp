@@ -1,4 +1,4 @@
-// The tokens that a drafter has, where they are fewer than the target's: `d2t` and `t2d` of EAGLE-3's checkpoints.
+// The tokens that a drafter has, where they are fewer than the target's: `d2t` and `t2d` of EAGLE-3's files.
 #pragma once
 
 #include <algorithm>

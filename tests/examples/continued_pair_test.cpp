@@ -207,7 +207,7 @@ TEST_F(continued_turns, have_the_law_of_the_target_by_enumeration) {
 // The default of a chat: ranked verification of stratified draws, short rows, trees by the reach of their nodes. Two
 // conversations in turn, so that the caches are cut and go on at each answer, with one controller for all.
 TEST_F(continued_turns, have_the_law_of_the_target_by_many_answers) {
-    constexpr int runs = 6000;
+    constexpr int runs = 4000;
     transformer inner = new_target();
     block_drafter_model of_drafter(weights);
     short_block_drafter few(of_drafter, 12);
