@@ -145,12 +145,13 @@ class BlockDrafter:
 
     def base_row(self, hidden):
         """Over the target's tokens; minus infinity at one that it does not have."""
-        row = np.full(len(self.embedding), -np.inf, dtype=np.float32)
+        row = np.full(len(self.embedding), -np.inf)
         row[self.tokens] = self.embedding[self.tokens] @ hidden
         return row
 
     def term(self, parent):
-        row = np.zeros(len(self.embedding), dtype=np.float32)
+        """The same, 0 there; and nothing after a parent that it does not have."""
+        row = np.zeros(len(self.embedding))
         (number,) = np.nonzero(self.tokens == parent)
         if len(number):
             row[self.tokens] = self.w["markov_head.markov_w2.weight"] @ self.w["markov_head.markov_w1.weight"][number[0]]
@@ -189,12 +190,12 @@ def main(target_directory, directory):
         for k, row in enumerate(hidden):
             compare(f"{name}: slot {k}", row[:8], case["hidden_rows"][k])
             base = drafter.base_row(row)
-            if k == 0:
+            if k == 0 and "base_row_0" in case:
                 compare(f"{name}: base row 0", base, case["base_row_0"])
             compare_row(f"{name}: base row {k}", base, case["base_rows"][k])
             along = case["rows_along_it"][k]
             compare_row(f"{name}: row {k}", base + drafter.term(along["parent"]), along)
-    for token, theirs in reference["markov_terms"].items():
+    for token, theirs in reference.get("markov_terms", {}).items():
         term = drafter.term(int(token))
         compare(f"term of {token}", term[:8], theirs["first"])
         compare_row(f"term of {token}", term, theirs)

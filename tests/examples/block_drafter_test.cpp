@@ -728,14 +728,11 @@ TEST_F(block_drafter, has_the_same_rows_when_it_is_padded_with_its_target) {
     expect_close(logits, {expected.begin(), expected.end()}, "padded");
 }
 
-#ifdef MULTIDRAFT_BLOCK_DRAFTER
+#if defined MULTIDRAFT_BLOCK_DRAFTER || defined MULTIDRAFT_SMOLLM_DRAFTER
 
-/// The shipped drafter and the numbers that measure_drafter.py wrote of it.
-TEST(shipped_block_drafter, has_its_reference_numbers) {
-    fs::path const directory = MULTIDRAFT_BLOCK_DRAFTER;
-    auto const of_target = weights_of("target", precision::f32);
-    auto const weights =
-        std::make_shared<block_drafter_weights const>(directory, of_target, options_for(precision::f32));
+/// Numbers of a shipped drafter against those that measure_drafter.py wrote of it.
+void expect_reference_numbers(fs::path const& directory, std::shared_ptr<transformer_weights const> const& of_target) {
+    auto const weights = std::make_shared<block_drafter_weights const>(directory, of_target, transformer_options{});
     transformer target(of_target);
     target.expose_features(weights->target_layers());
     block_drafter_model model(weights);
@@ -756,7 +753,7 @@ TEST(shipped_block_drafter, has_its_reference_numbers) {
     };
     auto const vocabulary = static_cast<std::size_t>(model.vocabulary());
     auto const hidden = static_cast<std::size_t>(target.hidden_size());
-    ASSERT_EQ(reference.at("prompts").size(), 3U);
+    ASSERT_GE(reference.at("prompts").size(), 1U);
     for (auto const& one : reference.at("prompts")) {
         auto const name = one.at("prompt").get<std::string>();
         auto const text = one.at("token_ids").get<std::vector<token_id>>();
@@ -769,7 +766,8 @@ TEST(shipped_block_drafter, has_its_reference_numbers) {
         model.reset();
         observe(model, features);
         auto const logits = rows_after(model, text, model.block_size());
-        expect_near(std::span(logits).first(vocabulary), one.at("base_row_0"), name + ": row 0");
+        if (one.contains("base_row_0"))
+            expect_near(std::span(logits).first(vocabulary), one.at("base_row_0"), name + ": row 0");
         token_id parent = text.back();
         for (std::size_t k = 0; k < static_cast<std::size_t>(model.block_size()); ++k) {
             std::string const what = name + ": slot " + std::to_string(k);
@@ -784,7 +782,7 @@ TEST(shipped_block_drafter, has_its_reference_numbers) {
             ASSERT_EQ(one.at("greedy_chain").at(k), parent) << what;
         }
     }
-    ASSERT_GE(reference.at("markov_terms").size(), 5U);
+    if (!reference.contains("markov_terms")) return;
     for (auto const& [token, theirs] : reference.at("markov_terms").items()) {
         std::vector<float> term(vocabulary, 0.0F);
         model.add_parent_term(0, static_cast<token_id>(std::stoi(token)), term);
@@ -793,6 +791,19 @@ TEST(shipped_block_drafter, has_its_reference_numbers) {
     }
 }
 
+#endif
+
+#ifdef MULTIDRAFT_BLOCK_DRAFTER
+TEST(shipped_block_drafter, has_its_reference_numbers) {
+    expect_reference_numbers(MULTIDRAFT_BLOCK_DRAFTER, weights_of("target", precision::f32));
+}
+#endif
+
+#ifdef MULTIDRAFT_SMOLLM_DRAFTER
+TEST(shipped_smollm_drafter, has_its_reference_numbers) {
+    expect_reference_numbers(MULTIDRAFT_SMOLLM_DRAFTER, std::make_shared<transformer_weights const>(
+                                                            MULTIDRAFT_SMOLLM, options_for(precision::stored)));
+}
 #endif
 
 }  // namespace
