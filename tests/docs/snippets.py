@@ -183,11 +183,12 @@ OPTIONS_OF = {
     # With a chat model: run by the test examples.chat.
     **dict.fromkeys((
         'tools/demo --chat "Why is the sky blue?"', "tools/demo --chat", "generate --chat", "generate --draft", "generate --draft lookup",
+        "generate --draft DIRECTORY", "generate --drafter independent", "generate --seed",
         'tools/demo --target FILE.gguf --prompt "The capital of France is" --tokens 12', "generate --tokens", "generate --precision",
         "generate --method autoregressive", "generate --system", "generate --tokenizer"), "examples/generate/main.cpp"),
     # Run by the tests of generate and of bench/paper_tables.
     **dict.fromkeys((
-        "--beams", "--costs FILE", "--draft-temperature 0", "--drafter DIRECTORY", "--drafter block", "--drafter eagle", "--joint-threshold",
+        "--beams", "--candidates K", "--costs FILE", "--draft-temperature 0", "--drafter DIRECTORY", "--drafter block", "--drafter eagle", "--joint-threshold",
         "--least", "--method auto", "--stop-below", "--stop-by probabilities", "--tree 4x2x2x1", "--tree best",
         "--tree eagle", "--tree fork:3x4", "--tree reach", "generate --compare --json",
         "--list-methods --drafter eagle", "generate --drafter DIRECTORY", "generate --drafter build/block",
