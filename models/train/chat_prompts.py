@@ -3,9 +3,11 @@
 
     chat_prompts.py OUT.jsonl --count 8000 --seed 1 [--corpus build/corpus/train.txt]
     chat_prompts.py OUT.jsonl --held-out          40 questions of ten kinds, each at temperatures 0, 0.7 and 1
+    chat_prompts.py OUT.jsonl --from FILE.json    the questions of that file, at the same temperatures
 
 Templates over topics, things, tasks and texts. Every eighth entry of a list is for the held-out prompts alone, so the two
-have no topic, no task and no text in common. Texts are docstrings of Python's library and the paragraphs of prepare.py.
+have no topic, no task and no text in common. Texts are docstrings of Python's library (3.11 for
+the shipped drafter, others have others) and the paragraphs of prepare.py.
 Temperatures are 1 for three of six prompts, 0.7 for two, 0.3 for one.
 """
 import argparse
@@ -274,17 +276,21 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", help="paragraphs with an empty line between them")
     parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--from", dest="given", help="a list of objects with kind and prompt")
     a = parser.parse_args()
     draw = random.Random(f"{a.seed} {a.held_out}")
     prompts = Prompts(draw, a.corpus, a.held_out)
     rows, seen = [], set()
-    while len(rows) < (40 if a.held_out else a.count):
+    if a.given:
+        with open(a.given, encoding="utf-8") as file:
+            rows = json.load(file)
+    while not a.given and len(rows) < (40 if a.held_out else a.count):
         kind = HELD_OUT[len(rows) % 10] if a.held_out else draw.choices(list(WEIGHTS), WEIGHTS.values())[0]
         prompt = prompts.one(kind)
         if prompt not in seen:
             seen.add(prompt)
             rows.append({"kind": kind, "prompt": prompt})
-    if a.held_out:
+    if a.held_out or a.given:
         rows = [row | {"temperature": t} for t in (0, 0.7, 1) for row in rows]
     else:
         rows = [row | {"temperature": (1, 1, 1, .7, .7, .3)[i % 6]} for i, row in enumerate(rows)]

@@ -6,8 +6,9 @@
     measure_drafter.py eagle       TARGET FEATURES models/eagle-head
     measure_drafter.py block       TARGET.gguf ANSWERS models/smollm-drafter --answers
 
-FEATURES holds the held-out sequences of features.py, or ANSWERS the held-out answers of answer_states. Teacher-forced: the tokens before a row are the text's. Per
-temperature (of target and draft alike), along text of the target at that temperature or along a held-out document:
+FEATURES holds the held-out sequences of features.py, ANSWERS the held-out answers of answer_states. Teacher-forced: the tokens
+before a row are the text's. Per temperature (of target and draft alike), along text of the target at that temperature or along a
+held-out document:
 
     alpha     of each position, the mean of sum min(p, q); at temperature 0, how often the largest are the same
     reached   of each position, the share of chains of p/q acceptance that keep it if they kept all before it
@@ -167,9 +168,10 @@ def main():
     parser.add_argument("--depth", type=int, default=0)
     parser.add_argument("--answers", action="store_true", help="FEATURES are chunks of answer_states")
     parser.add_argument("--stride", type=int, default=4, help="every how many positions a chain begins")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sets", type=int, default=len(SETS))
     a = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(a.threads)
     target = Llama(a.target)
     drafter = load(a.drafter, a.directory, target, a.depth, a.checkpoint)
     if a.reference:
