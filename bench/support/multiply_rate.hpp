@@ -36,29 +36,22 @@ inline float add_products(std::int64_t rounds) {
 }
 
 #ifdef MULTIDRAFT_BENCH_X86_64
-__attribute__((target("avx2,fma"))) inline float add_products_avx2(std::int64_t rounds) {
-    __m256 const half = _mm256_set1_ps(0.5F);
-    __m256 const one = _mm256_set1_ps(1.F);
-    __m256 sum[sums];
-    for (__m256& s : sum) s = _mm256_setzero_ps();
-    for (std::int64_t i = 0; i < rounds; ++i)
-        for (__m256& s : sum) s = _mm256_fmadd_ps(s, half, one);
-    float all = 0;
-    for (__m256 const& s : sum) all += _mm256_cvtss_f32(s);
-    return all;
-}
-
-__attribute__((target("avx512f"))) inline float add_products_avx512(std::int64_t rounds) {
-    __m512 const half = _mm512_set1_ps(0.5F);
-    __m512 const one = _mm512_set1_ps(1.F);
-    __m512 sum[sums];
-    for (__m512& s : sum) s = _mm512_setzero_ps();
-    for (std::int64_t i = 0; i < rounds; ++i)
-        for (__m512& s : sum) s = _mm512_fmadd_ps(s, half, one);
-    float all = 0;
-    for (__m512 const& s : sum) all += _mm512_cvtss_f32(s);
-    return all;
-}
+// The same loop in vectors of that many bits. A template cannot have the instructions of its argument.
+#define MULTIDRAFT_BENCH_ADD_PRODUCTS(name, instructions, bits)                    \
+    __attribute__((target(instructions))) inline float name(std::int64_t rounds) { \
+        __m##bits const half = _mm##bits##_set1_ps(0.5F);                          \
+        __m##bits const one = _mm##bits##_set1_ps(1.F);                            \
+        __m##bits sum[sums];                                                       \
+        for (__m##bits & s : sum) s = _mm##bits##_setzero_ps();                    \
+        for (std::int64_t i = 0; i < rounds; ++i)                                  \
+            for (__m##bits & s : sum) s = _mm##bits##_fmadd_ps(s, half, one);      \
+        float all = 0;                                                             \
+        for (__m##bits const& s : sum) all += _mm##bits##_cvtss_f32(s);            \
+        return all;                                                                \
+    }
+MULTIDRAFT_BENCH_ADD_PRODUCTS(add_products_avx2, "avx2,fma", 256)
+MULTIDRAFT_BENCH_ADD_PRODUCTS(add_products_avx512, "avx512f", 512)
+#undef MULTIDRAFT_BENCH_ADD_PRODUCTS
 #endif
 
 struct multiply_loop {

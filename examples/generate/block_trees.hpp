@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "generate/continued_text.hpp"
 #include "generate/methods.hpp"
 #include "generate/tree_methods.hpp"
 #include "multidraft/control/budgeted_block_drafter.hpp"
@@ -76,43 +76,69 @@ public:
     }
 };
 
-/// The block drafter's part of a method of the library's lists.
+/// Whether the trees of a method may be chosen from rows: not noise that belongs to places in the text, on which no
+/// choice may depend; nor paths of one length.
 template <class Listed>
-void add_block_run(method& m) {
+inline constexpr bool trees_from_rows =
+    Listed::trees != allowed_trees::forks && !Listed::sampler::law::traits.addressed_by_text;
+
+/// A text by a method of the library's lists, over the trees of a block drafter by the settings.
+template <class Listed, block_model Model>
+generation run_block(continued_pair<transformer, Model>& both, topology const& shape, std::span<token_id const> prompt,
+                     generation_options const& options, token_callback const& on_tokens) {
+    using model = continued_drafter<Model>;
     using sampler = typename Listed::sampler;
     using verifier = typename Listed::verifier;
     constexpr index_t children = Listed::trees == allowed_trees::chains  ? 1
                                  : Listed::trees == allowed_trees::pairs ? 2
                                                                          : most_children_from_rows;
-    // Not noise that belongs to places in the text, on which no choice may depend; nor paths of one length.
-    constexpr bool from_rows = Listed::trees != allowed_trees::forks && !sampler::law::traits.addressed_by_text;
-    m.trees_from_rows = from_rows;
+    auto const run = [&](auto drafter) {
+        return make_speculative<verifier>(both.target, std::move(drafter))(prompt, options, on_tokens);
+    };
+    method_settings const& s = settings();
+    if constexpr (trees_from_rows<Listed>) {
+        auto const chosen = [&](auto trees) {
+            return run(
+                budgeted_block_drafter<model, sampler, decltype(trees)>(both.drafter, *s.choices, std::move(trees)));
+        };
+        std::int32_t const levels = both.drafter.block_size();
+        if (s.choices != nullptr && shape.size() == 1) {
+            if (s.by_reach) return chosen(estimated<budgeted_reach_shape<>>(*s.choices, children, levels));
+            return chosen(estimated<budgeted_shape<>>(*s.choices, children));
+        }
+        if (s.by_reach && shape.size() == 1) {
+            using reach = estimated<reach_shape>;
+            return run(block_drafter<model, sampler, reach>(both.drafter, reach(s.least, children, levels)));
+        }
+    }
+    return run(block_drafter<model, sampler, given_or_best_shape>(
+        both.drafter, given_or_best_shape(shape, {s.budget, children, s.least})));
+}
+
+/// The block drafter's part of a method of the library's lists.
+template <class Listed>
+void add_block_run(method& m) {
+    m.trees_from_rows = trees_from_rows<Listed>;
     m.run_block = [](transformer& target, transformer&, topology const& shape, std::span<token_id const> prompt,
                      generation_options const& options, token_callback const& on_tokens) {
-        block_drafter_model& model = block_drafter_of(target);
-        method_settings const& s = settings();
-        if constexpr (from_rows) {
-            auto const chosen = [&](auto&& trees) {
-                using drafter = budgeted_block_drafter<block_drafter_model, sampler, std::decay_t<decltype(trees)>>;
-                return make_speculative<verifier>(target, drafter(model, *s.choices, trees))(prompt, options,
-                                                                                             on_tokens);
-            };
-            if (s.choices != nullptr && shape.size() == 1) {
-                if (s.by_reach)
-                    return chosen(estimated<budgeted_reach_shape<>>(*s.choices, children, model.block_size()));
-                return chosen(estimated<budgeted_shape<>>(*s.choices, children));
-            }
-            if (s.by_reach && shape.size() == 1) {
-                using drafter = block_drafter<block_drafter_model, sampler, estimated<reach_shape>>;
-                return make_speculative<verifier>(
-                    target, drafter(model, estimated<reach_shape>(s.least, children, model.block_size())))(
-                    prompt, options, on_tokens);
-            }
-        }
-        using drafter = block_drafter<block_drafter_model, sampler, given_or_best_shape>;
-        return make_speculative<verifier>(
-            target, drafter(model, given_or_best_shape(shape, {s.budget, children, s.least})))(prompt, options,
-                                                                                               on_tokens);
+        if (settings().turns != nullptr) return run_block<Listed>(*settings().turns, shape, prompt, options, on_tokens);
+        continued_pair<transformer, block_drafter_model> anew(target, block_drafter_of(target));
+        return run_block<Listed>(anew, shape, prompt, options, on_tokens);
+    };
+}
+
+/// The same where rows may be short, for a method that has that part.
+template <class Listed>
+void add_short_block_run(method& m) {
+    m.short_rows = true;
+    m.run_block = [whole = m.run_block](transformer& target, transformer& draft, topology const& shape,
+                                        std::span<token_id const> prompt, generation_options const& options,
+                                        token_callback const& on_tokens) {
+        if (settings().candidates == 0) return whole(target, draft, shape, prompt, options, on_tokens);
+        if (settings().short_turns != nullptr)
+            return run_block<Listed>(*settings().short_turns, shape, prompt, options, on_tokens);
+        continued_pair<transformer, short_block_drafter> anew(target, short_block_drafter_of(target));
+        return run_block<Listed>(anew, shape, prompt, options, on_tokens);
     };
 }
 

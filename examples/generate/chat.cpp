@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iostream>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -27,27 +29,52 @@ namespace {
 constexpr char const* without_drafts = "autoregressive";
 constexpr char const* by_lookup = "naive/lookup";
 
-using generator = std::function<generation(std::span<token_id const> prompt, generation_options const& options,
-                                           token_callback const& on_tokens)>;
+/// The method over models that keep the conversation, where only the target and its block drafter are called.
+class answers {
+public:
+    answers(method const& how, transformer& target, transformer& draft, topology const& shape) {
+        if (drafts_without_model(how.name)) {
+            alone_.emplace(target);
+            if (how.name == without_drafts)
+                run_ = [this](auto prompt, auto const& options, auto const& on_tokens) {
+                    return autoregressive(*alone_, prompt, options, on_tokens);
+                };
+            else
+                run_ = [this, depth = std::max(1, shape.max_depth())](auto prompt, auto const& options,
+                                                                      auto const& on_tokens) {
+                    lookup_options const back{{settings().lookup_longest, 1}, settings().lookup_paths, depth};
+                    return make_speculative<verify::naive<law::deterministic>>(*alone_, lookup_drafter(back))(
+                        prompt, options, on_tokens);
+                };
+            return;
+        }
+        bool const by_block = !settings().block_drafter.empty();
+        if (by_block && how.short_rows && settings().candidates > 0)
+            settings().short_turns = &with_short_rows_.emplace(target, short_block_drafter_of(target));
+        else if (by_block)
+            settings().turns = &with_drafter_.emplace(target, block_drafter_of(target));
+        run_ = [&](auto prompt, auto const& options, auto const& on_tokens) {
+            return how.run(target, draft, shape, prompt, options, on_tokens);
+        };
+    }
+    ~answers() {
+        settings().turns = nullptr;
+        settings().short_turns = nullptr;
+    }
+    answers(answers const&) = delete;
+    answers& operator=(answers const&) = delete;
 
-/// The method over a target that keeps the conversation, where only the target is called.
-generator generator_of(method const& how, continued_text<transformer>& continued, transformer& target,
-                       transformer& draft, topology const& shape) {
-    if (how.name == without_drafts)
-        return [&](auto prompt, auto const& options, auto const& on_tokens) {
-            return autoregressive(continued, prompt, options, on_tokens);
-        };
-    if (how.name == by_lookup)
-        return [&](auto prompt, auto const& options, auto const& on_tokens) {
-            lookup_options const back{
-                {settings().lookup_longest, 1}, settings().lookup_paths, std::max(1, shape.max_depth())};
-            return make_speculative<verify::naive<law::deterministic>>(continued, lookup_drafter(back))(prompt, options,
-                                                                                                        on_tokens);
-        };
-    return [&](auto prompt, auto const& options, auto const& on_tokens) {
-        return how.run(target, draft, shape, prompt, options, on_tokens);
-    };
-}
+    [[nodiscard]] generation next(std::span<token_id const> prompt, generation_options const& options,
+                                  token_callback const& on_tokens) const {
+        return run_(prompt, options, on_tokens);
+    }
+
+private:
+    std::optional<continued_text<transformer>> alone_;
+    std::optional<continued_pair<transformer, block_drafter_model>> with_drafter_;
+    std::optional<continued_pair<transformer, short_block_drafter>> with_short_rows_;
+    std::function<generation(std::span<token_id const>, generation_options const&, token_callback const&)> run_;
+};
 
 /// The next line, false at the end of the input.
 bool read_turn(std::string& line) {
@@ -64,7 +91,7 @@ bool read_turn(std::string& line) {
 
 }  // namespace
 
-bool drafts_without_model(method const& how) { return how.name == without_drafts || how.name == by_lookup; }
+bool drafts_without_model(std::string_view method) { return method == without_drafts || method == by_lookup; }
 
 int chat(std::filesystem::path const& model, transformer& target, transformer& draft, tokenizer const& tokens,
          method const& how, topology const& shape, generation_options options, chat_options const& what) {
@@ -81,8 +108,8 @@ int chat(std::filesystem::path const& model, transformer& target, transformer& d
     std::string const system = what.system.value_or(markup.default_system());
     if (!system.empty()) markup.add("system", system, conversation);
 
-    continued_text<transformer> continued(target);
-    generator const generate = generator_of(how, continued, target, draft, shape);
+    std::optional<answers> answer_of;
+    std::string costs;
     std::string question = what.question;
     while (!question.empty() || read_turn(question)) {
         markup.add("user", question, conversation);
@@ -91,10 +118,14 @@ int chat(std::filesystem::path const& model, transformer& target, transformer& d
             throw std::runtime_error("--chat: the conversation is " + std::to_string(conversation.size()) +
                                      " tokens, and the model's context has " + std::to_string(target.context_limit()) +
                                      ": begin another one");
+        if (!answer_of) {
+            if (what.choose) costs = what.choose(conversation);
+            answer_of.emplace(how, target, draft, shape);
+        }
         stream_decoder decoder(tokens, false);
         progress_bar bar("generating");
         std::size_t done = 0;
-        generation const answer = generate(conversation, options, [&](std::span<token_id const> emitted) {
+        generation const answer = answer_of->next(conversation, options, [&](std::span<token_id const> emitted) {
             if (what.json) {
                 done += emitted.size();
                 bar.show(static_cast<double>(done) / std::max(1, options.max_tokens));
@@ -106,6 +137,8 @@ int chat(std::filesystem::path const& model, transformer& target, transformer& d
         if (what.json) {
             auto report = to_json(how, answer, continuation(tokens, answer.tokens), options.seed);
             report["question"] = question;
+            if (!settings().block_drafter.empty()) report["drafter"] = settings().block_drafter;
+            if (!costs.empty()) report["costs"] = costs;
             std::cout << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
         } else {
             std::cout << decoder.finish() << std::endl;

@@ -1,4 +1,4 @@
-// A model that keeps its cache from text to text, for texts that begin as the last one did: the turns of a
+// Models that keep their caches from text to text, for texts that begin as the last one did: the turns of a
 // conversation.
 #pragma once
 
@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/decode/block_model.hpp"
+#include "multidraft/decode/features.hpp"
 #include "multidraft/decode/language_model.hpp"
 
 namespace multidraft::examples {
@@ -41,7 +43,8 @@ public:
         length_ += static_cast<std::int32_t>(known);
         text_.resize(static_cast<std::size_t>(length_));
         if (model_.length() != length_) model_.keep(length_, {});
-        if (known == batch.tokens.size()) return;
+        reads_ = known < batch.tokens.size();
+        if (!reads_) return;
         token_batch rest = batch;
         if (known > 0) {
             rest.tokens = batch.tokens.subspan(known);
@@ -65,10 +68,78 @@ public:
         text_.resize(static_cast<std::size_t>(length_));
     }
 
+    /// Those of the tokens that the last `forward` read, its last ones: for a `continued_drafter`, which has observed
+    /// those of the others.
+    [[nodiscard]] std::int32_t feature_size() const requires exposes_features<Model> { return model_.feature_size(); }
+    [[nodiscard]] std::span<float const> features() const requires exposes_features<Model> {
+        return reads_ ? std::span<float const>(model_.features()) : std::span<float const>();
+    }
+
 private:
     Model& model_;
     std::vector<token_id> text_;  ///< the tokens of the model's entries, of which the caller's are the first `length_`
     std::int32_t length_ = 0;
+    bool reads_ = false;  ///< the last call
+};
+
+/// Wraps a block model of a `continued_text`, with `keep` and `observed` (`block_drafter_model`): what it has observed
+/// of the tokens that the target knows stays. The model belongs to the caller and must not be used otherwise meanwhile.
+template <block_model Model>
+class continued_drafter {
+public:
+    using logit = logit_of<Model>;
+
+    explicit continued_drafter(Model& model) : model_(model) { model_.reset(); }
+
+    [[nodiscard]] std::int32_t vocabulary() const { return model_.vocabulary(); }
+    [[nodiscard]] std::int32_t context_limit() const { return model_.context_limit(); }
+    [[nodiscard]] std::int32_t block_size() const { return model_.block_size(); }
+    [[nodiscard]] std::int32_t feature_size() const { return model_.feature_size(); }
+
+    /// A new text begins; what it has in common with the last one is known when its features come.
+    void reset() noexcept { observed_ = 0; }
+
+    /// Features of the last ones of these positions; those of the first ones are known.
+    void observe(std::span<float const> features, std::span<std::int32_t const> positions) {
+        std::size_t const known = positions.size() - features.size() / static_cast<std::size_t>(feature_size());
+        forget(observed_ + static_cast<std::int32_t>(known));
+        model_.observe(features, positions.subspan(known));
+        observed_ += static_cast<std::int32_t>(positions.size());
+    }
+
+    [[nodiscard]] std::int32_t candidates() const requires gives_candidates<Model> { return model_.candidates(); }
+
+    /// `rows` and `add_parent_term` of the model, whichever it has.
+    template <class... Rows>
+    void rows(std::span<token_id const> text, Rows... rows) requires requires(Model& m) {
+        m.rows(text, rows...);
+    }
+    {
+        forget(observed_);
+        model_.rows(text, rows...);
+    }
+    template <class... Rows>
+    void add_parent_term(std::int32_t depth, token_id token, Rows... row) requires requires(Model& m) {
+        m.add_parent_term(depth, token, row...);
+    }
+    { model_.add_parent_term(depth, token, row...); }
+
+private:
+    void forget(std::int32_t from) {
+        if (model_.observed() != from) model_.keep(from);
+    }
+
+    Model& model_;
+    std::int32_t observed_ = 0;  ///< as the caller counts; the model may have observed more
+};
+
+/// A target and its drafter whose caches are kept.
+template <language_model Target, block_model Drafter>
+struct continued_pair {
+    continued_pair(Target& of_target, Drafter& of_drafter) : target(of_target), drafter(of_drafter) {}
+
+    continued_text<Target> target;
+    continued_drafter<Drafter> drafter;
 };
 
 }  // namespace multidraft::examples

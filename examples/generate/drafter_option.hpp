@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -28,8 +29,31 @@ inline std::string drafter_of_option(std::string const& option, std::filesystem:
     return directory.string();
 }
 
+/// The drafter of a chat unless told otherwise, as the option names it: for a file of SmolLM2-135M-Instruct, in any
+/// type of numbers, the directory `smollm-drafter` of the shipped models, where it is there.
+inline std::string default_drafter_of_chat(std::filesystem::path const& target, std::filesystem::path const& models) {
+    bool const is_smollm = target.filename().string().starts_with("SmolLM2-135M-Instruct.");
+    auto const directory = models / "smollm-drafter";
+    return is_smollm && std::filesystem::exists(directory / "config.json") ? directory.string() : "independent";
+}
+
 /// Whether a tree is chosen from the rows of a block drafter.
 inline bool is_from_rows(std::string const& tree) { return tree == "best" || tree == "reach"; }
+
+/// The tokens of a row of the block drafter that are read, by the number that the option --candidates names, or none:
+/// of a drafter that has all tokens of its target 0, all. Throws `std::runtime_error` for more than there are.
+inline std::int32_t candidates_of_option(std::optional<std::int32_t> named, method const& how) {
+    auto const config = read_block_drafter_config(std::filesystem::path(settings().block_drafter) / "config.json");
+    if (!named) {
+        bool const fewer = config.draft_vocabulary < config.layers.vocabulary;
+        return fewer && how.short_rows ? std::min(default_candidates, config.draft_vocabulary) : 0;
+    }
+    if (*named > config.draft_vocabulary)
+        throw std::runtime_error("--candidates " + std::to_string(*named) + ": the drafter has " +
+                                 std::to_string(config.draft_vocabulary) + " tokens");
+    if (*named > 0 && !how.short_rows) throw std::runtime_error("--candidates: " + how.name + " reads whole rows");
+    return *named;
+}
 
 /// The tree of the block drafter unless told otherwise. With a term of the parent the rows below a drawn token are
 /// known only when it is drawn: then "reach" accepts more, and where all is certain "best" (`bench/drafter_methods`).

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "automatic_trees.hpp"
 
@@ -108,6 +109,18 @@ void keep_times(std::filesystem::path const& file, std::string_view what, step_t
         std::filesystem::rename(part, file, error);
     else
         std::filesystem::remove(part, error);
+}
+
+/// The times of `what` that the directory has, or else those that `measure()` gives, which are then kept; and their
+/// file.
+template <class Method, class Measure>
+std::pair<step_times, std::string> kept_times(std::filesystem::path const& directory, std::string_view what,
+                                              Method const& how, Measure const& measure) {
+    auto const file = file_of_kept_costs(directory, what);
+    if (auto known = read_kept_times(file, what, how)) return {std::move(*known), file.string()};
+    step_times times = measure();
+    keep_times(file, what, times, how);
+    return {std::move(times), file.string()};
 }
 
 }  // namespace multidraft::examples

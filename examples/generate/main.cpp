@@ -32,6 +32,7 @@
 #include "generate/report.hpp"
 #include "generate/search.hpp"
 #include "generate/tree_methods.hpp"
+#include "many_prompts.hpp"
 #include "multidraft/control/budget_controller.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
@@ -153,14 +154,22 @@ int run(int argc, char** argv) {
                        "text (the default for a GGUF file)")
             ->capture_default_str();
     std::string drafter = "independent";
-    app.add_option("--drafter", drafter,
-                   "independent: the model of --draft; block: the target's block drafter, in the directory "
-                   "block-drafter beside it; eagle: its head of EAGLE-3, in the directory eagle-head; or the directory "
-                   "of one of "
-                   "them. Both read the target's hidden states; a block drafter drafts all levels in one call. Not "
-                   "with --draft, --chat, --prompt-file, --search, --dump-decisions, --method auto or "
-                   "--device cuda")
-        ->capture_default_str();
+    auto* const drafter_option =
+        app.add_option(
+               "--drafter", drafter,
+               "independent: the model of --draft; block: the target's block drafter, in the directory "
+               "block-drafter beside it; eagle: its head of EAGLE-3, in the directory eagle-head; or the directory "
+               "of one of "
+               "them. Both read the target's hidden states; a block drafter drafts all levels in one call. Not "
+               "with --draft, --prompt-file, --search, --dump-decisions, --method auto or --device cuda, and a "
+               "head not with --chat (default of --chat with SmolLM2: the shipped block drafter of that)")
+            ->capture_default_str();
+    std::int32_t candidates = 0;
+    auto* const candidates_option =
+        app.add_option("--candidates", candidates,
+                       "block drafter: only so many of the likeliest tokens of its rows; 0: all (default: 128 with a "
+                       "drafter that has fewer tokens than the target, else 0; nested_ranked_block/stratified only)")
+            ->check(CLI::Range(0, 1 << 30));
     app.add_option("--tokenizer", tokenizer_file,
                    "tokenizer.model (default: in the target's directory or beside it, or in the GGUF file)");
     auto* const prompt_option =
@@ -329,6 +338,10 @@ int run(int argc, char** argv) {
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
 
+    bool const talks = chat_option->count() > 0;
+    bool const names_drafts = draft_option->count() > 0 || drafter_option->count() > 0 ||
+                              (method_option->count() > 0 && drafts_without_model(method_name));
+    if (talks && !names_drafts && device == "cpu") drafter = default_drafter_of_chat(target_dir, models);
     std::string const drafter_dir = drafter_of_option(drafter, target_dir);
     bool const by_states = !drafter_dir.empty();  // of the target
     bool const by_head = by_states && is_eagle_head_config(std::filesystem::path(drafter_dir) / "config.json");
@@ -343,7 +356,6 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--repeat " + std::to_string(repeat) + ": the last seed would exceed 2^64 - 1");
     // Before a model is opened, whose file descriptor would replace that of a closed input.
     if (prompt_option->count() > 0 && prompt == "-") prompt = read_standard_input();
-    bool const talks = chat_option->count() > 0;
     if (talks && temperature_option->count() == 0) options.sampling.temperature = 0.7F;
     if (talks && tokens_option->count() == 0) options.max_tokens = 512;
     if (system_option->count() > 0) talk.system = system_message;
@@ -357,16 +369,20 @@ int run(int argc, char** argv) {
         draft_dir == "lookup" || (!by_states && draft_option->count() == 0 && gguf_file::is_one(target_dir));
     if (by_lookup && method_option->count() == 0) method_name = "naive/lookup";
     method const& how = find_method(method_name);
-    if (by_lookup && !drafts_without_model(how))
+    if (by_lookup && !drafts_without_model(how.name))
         throw std::runtime_error("--method " + method_name + ": needs a draft model, named by --draft");
     bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
     bool const one_text = !compare_all && !search_trees && !dump_decisions;
     bool const many_texts = file_option->count() > 0;
-    if (by_states &&
-        (draft_option->count() > 0 || talks || many_texts || search_trees || dump_decisions || device != "cpu"))
-        throw std::runtime_error(
-            "--drafter " + drafter +
-            ": not with --draft, --chat, --prompt-file, --search, --dump-decisions or --device cuda");
+    if (by_states && (draft_option->count() > 0 || (talks && by_head) || many_texts || search_trees || dump_decisions ||
+                      device != "cpu"))
+        throw std::runtime_error("--drafter " + drafter + ": not with --draft, " + (by_head ? "--chat, " : "") +
+                                 "--prompt-file, --search, --dump-decisions or --device cuda");
+    if (candidates_option->count() > 0 && !by_block)
+        throw std::runtime_error("--candidates: of the rows of a block drafter; name one with --drafter");
+    if (by_block)
+        single.candidates =
+            candidates_of_option(candidates_option->count() > 0 ? std::optional(candidates) : std::nullopt, how);
     if (by_head && tree == "auto")
         throw std::runtime_error("--tree auto: not with a head of EAGLE-3, whose trees have a shape, such as 3x1x1");
     if (!by_block && is_from_rows(tree))
@@ -376,10 +392,12 @@ int run(int argc, char** argv) {
         throw std::runtime_error(
             "--draft lookup: not with --compare, --search, --dump-decisions or --prompt-file, whose methods need a "
             "draft model");
-    if (talks && (!one_text || shows_trees || perplexity || repeat > 1 || tree == "auto" || method_name == "auto"))
+    if (talks && (!one_text || shows_trees || perplexity || repeat > 1 || method_name == "auto"))
         throw std::runtime_error(
-            "--chat: not with --compare, --search, --dump-decisions, --show-tree, --perplexity, --repeat, --tree auto "
-            "or --method auto");
+            "--chat: not with --compare, --search, --dump-decisions, --show-tree, --perplexity, --repeat or --method "
+            "auto");
+    if (talks && tree == "auto" && !by_block)
+        throw std::runtime_error("--chat: not with --tree auto, unless a block drafter drafts, named by --drafter");
     if (many_texts &&
         (!one_text || shows_trees || stream || perplexity || repeat > 1 || device != "cpu" || !costs.empty()))
         throw std::runtime_error(
@@ -391,8 +409,8 @@ int run(int argc, char** argv) {
                                  all_methods()[0].name + "; not by " + method_name);
     // Who names a seed expects the same text again: trees are then chosen by kept times and not by a clock.
     bool const repeatable = seed_option->count() > 0 || !costs.empty();
-    bool const chooses_by_default =
-        tree.empty() && one_text && !shows_trees && !by_lookup && !by_head && !talks && method_option->count() == 0;
+    bool const chooses_by_default = tree.empty() && one_text && !shows_trees && !by_lookup && !by_head &&
+                                    (!talks || by_block) && method_option->count() == 0;
     bool const may_choose = chooses_by_default || tree == "auto" || method_name == "auto";
     auto const kept_costs = costs.empty() && may_choose && !many_texts  // whose times are measured
                                 ? directory_of_kept_costs()
@@ -468,7 +486,40 @@ int run(int argc, char** argv) {
         options.stop_tokens.assign(eos.begin(), eos.end());
     }
 
-    if (talks) return chat(target_dir, target, draft, tokens, how, shape, options, talk);
+    // The times by which trees are chosen, and the file that keeps them.
+    choices.learns_times = !repeatable;
+    std::string costs_file = costs;
+    auto const find_times = [&](std::span<token_id const> text) {
+        auto const measure = [&] {
+            if (by_block) return measure_block_times(target, how, text, options, most_nodes);
+            return measure_times(target, draft, how, text, options, most_nodes);
+        };
+        if (!costs.empty() || kept_costs.empty()) return times_of(costs, how, measure);
+        auto const what = what_costs_are_of(
+            {name_of_model(target_dir), name_of_model(by_block ? single.block_drafter : draft_dir), device, numbers,
+             std::to_string(model_options.threads) + " threads", how.name, std::to_string(most_nodes) + " nodes",
+             std::to_string(single.candidates) + " candidates"});
+        auto [known, file] = kept_times(kept_costs, what, how, [&] {
+            if (talks) std::fprintf(stderr, "generate: measuring how long calls take, once on this machine\n");
+            return measure();
+        });
+        costs_file = std::move(file);
+        return std::move(known);
+    };
+    std::optional<budget_controller> chosen_nodes;
+    auto const choose_nodes = [&](step_times const& by) {
+        chosen_nodes.emplace(by, budget_options{.nodes = most_nodes, .learns_times = choices.learns_times});
+        single.choices = &*chosen_nodes;
+    };
+
+    if (talks) {
+        if (automatic)
+            talk.choose = [&](std::span<token_id const> conversation) {
+                choose_nodes(find_times(conversation));
+                return costs_file;
+            };
+        return chat(target_dir, target, draft, tokens, how, shape, options, talk);
+    }
 
     std::vector<std::string> texts;
     if (many_texts) {
@@ -488,12 +539,11 @@ int run(int argc, char** argv) {
     for (std::string const& text : texts) prompts.push_back(tokens.encode(text));
 
     if (many_texts) {
-        for (prompt_tokens const& one : prompts)
-            validate(options, one, target.vocabulary(), target.context_limit());  // before anything is printed
         many.json = json;
         many.shape = shape;
         if (budget_option->count() > 0) many.budget = budget;
-        if (automatic) many.times = times_of_many(target, draft, how, prompts.front(), options, many);
+        if (auto const* const one = first_that_fits(prompts, target.context_limit()); automatic && one != nullptr)
+            many.times = times_of_many(target, draft, how, *one, options, many);
         return generate_many(target.weights(), draft.weights(), tokens, texts, prompts, options, many);
     }
     if (dump_decisions) {
@@ -565,31 +615,8 @@ int run(int argc, char** argv) {
     energy_meter energy(device == "cuda");
     validate(options, prompts.front(), target.vocabulary(), target.context_limit());  // before anything is printed
     std::vector<step_times> times;                                                    // one, where trees are chosen
-    std::string costs_file = costs;
-    if (automatic) {
-        choices.learns_times = !repeatable;
-        auto const measure = [&] {
-            if (by_block) return measure_block_times(target, how, prompts.front(), options, most_nodes);
-            return measure_times(target, draft, how, prompts.front(), options, most_nodes);
-        };
-        if (!costs.empty() || kept_costs.empty()) {
-            times.push_back(times_of(costs, how, measure));
-        } else {
-            auto const what = what_costs_are_of(
-                {name_of_model(target_dir), name_of_model(by_block ? single.block_drafter : draft_dir), device, numbers,
-                 std::to_string(model_options.threads) + " threads", how.name, std::to_string(most_nodes) + " nodes"});
-            auto const file = file_of_kept_costs(kept_costs, what);
-            if (auto known = read_kept_times(file, what, how)) {
-                times.push_back(std::move(*known));
-            } else {
-                times.push_back(measure());
-                keep_times(file, what, times.front(), how);
-            }
-            costs_file = file.string();
-        }
-    }
+    if (automatic) times.push_back(find_times(prompts.front()));
     std::unique_ptr<automatic_tree> chosen;
-    std::optional<budget_controller> chosen_nodes;
     std::uint64_t const first_seed = options.seed;
     for (std::uint64_t r = 0; r < repeat; ++r) {
         options.seed = first_seed + r;
@@ -613,11 +640,7 @@ int run(int argc, char** argv) {
         // Rates and times carry over from text to text, except where equal seeds shall give equal texts.
         if (automatic && !by_block && (!chosen || repeatable))
             chosen = std::make_unique<automatic_tree>(times.front(), choices);
-        if (automatic && by_block && (!chosen_nodes || repeatable)) {
-            chosen_nodes.emplace(times.front(),
-                                 budget_options{.nodes = most_nodes, .learns_times = choices.learns_times});
-            single.choices = &*chosen_nodes;
-        }
+        if (automatic && by_block && (!chosen_nodes || repeatable)) choose_nodes(times.front());
         generation const g = chosen ? how.run_choices(target, draft, *chosen, prompts.front(), options, print)
                                     : how.run(target, draft, shape, prompts.front(), options, print);
         auto const joules = energy.joules();

@@ -27,18 +27,12 @@ struct many_options {
     bool json = false;
 };
 
-/// The prompts of a file, one in each line; `-` is standard input. Empty lines are skipped. Throws `std::runtime_error`
-/// for a file that cannot be read, or without a prompt.
-std::vector<std::string> read_prompts(std::string const& file);
-
 /// The times of calls with the rows of several requests, of both models, and of the library's part of a step.
 step_times times_of_many(transformer& target, transformer& draft, method const& how,
                          std::vector<token_id> const& prompt, generation_options const& options,
                          many_options const& many);
 
-/// Continues all prompts and prints them in their order: texts, or a JSON object each. Counts and times go to standard
-/// error, as a last object with `json` to standard output. Prompt k has request number k, so equal seeds give other
-/// draws. Returns 1 if a prompt ended with an error, else 0.
+/// Continues all prompts and prints them in their order, as `continue_many` says.
 int generate_many(std::shared_ptr<transformer_weights const> const& target,
                   std::shared_ptr<transformer_weights const> const& draft, tokenizer const& tokens,
                   std::span<std::string const> texts, std::span<std::vector<token_id> const> prompts,

@@ -24,6 +24,11 @@ block_drafter_model& block_drafter_of(transformer& target) {
     return model;
 }
 
+short_block_drafter& short_block_drafter_of(transformer& target) {
+    static short_block_drafter model(block_drafter_of(target), settings().candidates);
+    return model;
+}
+
 eagle_head_model& eagle_head_of(transformer& target) {
     static eagle_head_model model(
         std::make_shared<eagle_head_weights const>(settings().eagle_head, target.weights(), settings().models));
@@ -50,6 +55,7 @@ std::vector<method> const& all_methods() {
         add_block_runs_by_node(list);
         add_block_runs_by_rank(list);
         add_block_runs_by_tree(list);
+        add_block_runs_of_short_rows(list);
         list.front().run_head = list.front().run;
         add_head_runs(list);
         return list;

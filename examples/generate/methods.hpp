@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "generate/continued_text.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
@@ -47,9 +48,13 @@ struct method {
     /// Whether its trees may be chosen from the rows of a block drafter: "best" (`best_first_shape`), "reach"
     /// (`reach_shape`).
     bool trees_from_rows = false;
+    bool short_rows = false;  ///< whether rows of a block drafter may have their likeliest tokens only
     /// The same as `run` by the head of EAGLE-3 of the settings, in place of the draft model; else empty.
     decltype(run) run_head{};
 };
+
+/// Tokens of a row of a block drafter that has fewer tokens than its target, unless told otherwise.
+inline constexpr std::int32_t default_candidates = 128;
 
 /// Children of a node, at most, in trees from the rows of a block drafter.
 inline constexpr std::int32_t most_children_from_rows = 16;
@@ -65,16 +70,21 @@ struct method_settings {
     std::int32_t budget = 16;              ///< trees from rows: drafted nodes at most
     bool by_reach = false;                 ///< trees from rows: by the reach of each node, not best first
     budget_controller* choices = nullptr;  ///< trees from rows: chooses their nodes at each step; null: nothing does
-    std::string stop_by = "none";          ///< target_initialised: by which decision model: probabilities, hidden
-    double stop_below = 0.4;               ///< early stopping: the probability below which a level is not drawn
-    std::int32_t lookup_paths = 2;         ///< look-up: continuations
-    std::int32_t lookup_longest = 4;       ///< look-up: tokens of the longest match
-    double fallback = 0.5;                 ///< BiLD
-    float rollback = 3.0F;                 ///< BiLD, nats
-    float joint_threshold = 0.1F;          ///< MTAD
-    std::int32_t beams = 4;                ///< MTAD and joint decoding
-    float typical_epsilon = 0.09F;         ///< typical acceptance
-    float typical_delta = 0.3F;            ///< typical acceptance
+    /// Block drafters: the likeliest tokens of a row that are read of it, by methods with `short_rows`; 0: all.
+    std::int32_t candidates = 0;
+    /// Block drafters: both caches, kept from text to text; null: each text is read anew.
+    continued_pair<transformer, block_drafter_model>* turns = nullptr;
+    continued_pair<transformer, short_block_drafter>* short_turns = nullptr;  ///< those where rows are short
+    std::string stop_by = "none";     ///< target_initialised: by which decision model: probabilities, hidden
+    double stop_below = 0.4;          ///< early stopping: the probability below which a level is not drawn
+    std::int32_t lookup_paths = 2;    ///< look-up: continuations
+    std::int32_t lookup_longest = 4;  ///< look-up: tokens of the longest match
+    double fallback = 0.5;            ///< BiLD
+    float rollback = 3.0F;            ///< BiLD, nats
+    float joint_threshold = 0.1F;     ///< MTAD
+    std::int32_t beams = 4;           ///< MTAD and joint decoding
+    float typical_epsilon = 0.09F;    ///< typical acceptance
+    float typical_delta = 0.3F;       ///< typical acceptance
 };
 
 /// The settings of this program. They are read when a method runs.
@@ -86,6 +96,9 @@ transformer& second_draft();
 /// The block drafter of the settings, loaded on first use for that target, which exposes from then on what it reads.
 /// Throws `std::runtime_error` as the others do.
 block_drafter_model& block_drafter_of(transformer& target);
+
+/// Its short rows, of the settings' candidates.
+short_block_drafter& short_block_drafter_of(transformer& target);
 
 /// The same of the head of EAGLE-3.
 eagle_head_model& eagle_head_of(transformer& target);
@@ -120,6 +133,7 @@ void add_lossy_methods(std::vector<method>& all);
 void add_block_runs_by_node(std::vector<method>& all);
 void add_block_runs_by_rank(std::vector<method>& all);
 void add_block_runs_by_tree(std::vector<method>& all);
+void add_block_runs_of_short_rows(std::vector<method>& all);
 
 // What some of them do with a head of EAGLE-3.
 void add_head_runs(std::vector<method>& all);

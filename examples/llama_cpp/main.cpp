@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -21,10 +22,13 @@
 
 #include "automatic_trees.hpp"
 #include "command_line.hpp"
+#include "generate/kept_costs.hpp"
 #include "generate/progress.hpp"
 #include "llama_cpp/decoder.hpp"
+#include "llama_cpp/many.hpp"
 #include "llama_cpp/methods.hpp"
 #include "llama_cpp/text.hpp"
+#include "many_prompts.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "run_report.hpp"
@@ -89,16 +93,17 @@ int run(int argc, char** argv) {
     std::string draft_file;
     std::string prompt;
     std::string prompt_file;
+    std::string prompts_file;
+    std::int32_t parallel = 4;
     std::string system_prompt;
     std::string chat_template;
     std::string method_name = "nested_ranked_block/stratified";
-    std::string tree = "1x1x1x1";
+    std::string tree;
     std::string costs;
     std::int32_t budget = 16;
     std::string flash_attention = "auto";
     std::string cache_type = "f16";
     generation_options options;
-    options.sampling.temperature = 0.8F;
     float draft_temperature = 0.1F;
     std::int32_t threads = 0;
     std::int32_t draft_threads = 0;
@@ -120,26 +125,37 @@ int run(int argc, char** argv) {
     app.add_option("--model-draft", draft_file, "-md: draft model with the same vocabulary");
     auto* const prompt_option =
         app.add_option("-p,--prompt", prompt, "the text to continue; - reads it from standard input");
-    app.add_option("-f,--file", prompt_file, "a file with the text to continue")->excludes(prompt_option);
+    auto* const file_option =
+        app.add_option("-f,--file", prompt_file, "a file with the text to continue")->excludes(prompt_option);
+    auto* const prompts_option =
+        app.add_option("--prompt-file", prompts_file,
+                       "continue the prompts of this file, one in each line, several at a time; -: standard input")
+            ->excludes(prompt_option, file_option);
+    app.add_option("--parallel", parallel, "--prompt-file: so many at a time")
+        ->check(CLI::Range(1, static_cast<int>(llama_max_parallel_sequences())))
+        ->capture_default_str()
+        ->needs(prompts_option);
     app.add_flag("--chat", chat, "the prompt is what a user says: put into the model's chat template");
     app.add_option("--system-prompt", system_prompt, "-sys: what the system says before (implies --chat)");
     app.add_option("--chat-template", chat_template,
                    "the name of a template that llama.cpp knows, in place of the model's own (implies --chat)");
     app.add_option("-n,--predict", options.max_tokens, "emit at most so many tokens")->capture_default_str();
-    app.add_option("--method", method_name,
-                   "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
-        ->capture_default_str();
+    auto* const method_option =
+        app.add_option("--method", method_name,
+                       "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
+            ->capture_default_str();
     auto* const tree_option =
         app.add_option("--tree", tree,
                        "children by level, such as 4x2x2x1; fork:3x4, chain:5; auto: chosen at each step by the times "
-                       "of the models and what was accepted, no tree among them (texts then depend on a clock)")
-            ->capture_default_str();
+                       "of the models and what was accepted, no tree among them (default: auto; with --method or "
+                       "--compare 1x1)");
     auto* const budget_option = app.add_option("--budget", budget, "--tree auto: drafted nodes at most")
                                     ->check(CLI::Range(1, 64))
                                     ->capture_default_str();
     app.add_option("--costs", costs,
-                   "auto: the times of the models, written to this file where there is none, and else read from it. "
-                   "Equal seeds then give equal texts");
+                   "auto: the times of the models, written to this file where there is none, and else read from it, so "
+                   "that equal seeds give equal texts wherever it is read (default: a file of this machine in the "
+                   "user's cache; without --seed the times are also learnt while it runs)");
     app.add_option("--temp", options.sampling.temperature, "0 is greedy")->capture_default_str();
     auto* const draft_temperature_option = app.add_option(
         "--draft-temp", draft_temperature,
@@ -147,9 +163,11 @@ int run(int argc, char** argv) {
     app.add_option("--top-k", options.sampling.top_k, "0: off")->capture_default_str();
     app.add_option("--top-p", options.sampling.top_p, "1: off")->capture_default_str();
     app.add_option("--min-p", options.sampling.min_p, "0: off")->capture_default_str();
-    app.add_option("-s,--seed", options.seed, "equal seeds give equal texts")
-        ->check(CLI::Validator(fault_of_unsigned, "0 .. 2^64 - 1"))
-        ->capture_default_str();
+    auto* const seed_option =
+        app.add_option("-s,--seed", options.seed,
+                       "equal seeds give equal texts, with trees that are chosen by kept times (--costs), too")
+            ->check(CLI::Validator(fault_of_unsigned, "0 .. 2^64 - 1"))
+            ->capture_default_str();
     app.add_option("--repeat", repeat, "so many completions, with seeds S, S+1, ..")
         ->check(CLI::Range(std::uint64_t(1), std::uint64_t(1) << 40))
         ->capture_default_str();
@@ -193,11 +211,19 @@ int run(int argc, char** argv) {
     if (draft_file.empty() && (how.needs_draft || compare))
         throw std::runtime_error("--model-draft: " + (compare ? std::string("--compare") : how.name) +
                                  " needs a draft model");
-    if (prompt_option->count() == 0 && prompt_file.empty())
-        throw std::runtime_error("--prompt or --file: a text to continue is needed");
+    bool const many = prompts_option->count() > 0;
+    if (prompt_option->count() == 0 && prompt_file.empty() && !many)
+        throw std::runtime_error("--prompt or --file: a text to continue is needed, or --prompt-file: several");
+    if (many && (compare || stream || repeat > 1 || !costs.empty()))
+        throw std::runtime_error("--prompt-file: not with --compare, --stream, --repeat or --costs");
+    if (many && how.name != llama_methods()[0].name && how.name != llama_methods()[1].name)
+        throw std::runtime_error("--prompt-file: by " + llama_methods()[1].name + ", or without drafts by " +
+                                 llama_methods()[0].name + "; not by " + how.name);
     if (!prompt_file.empty()) prompt = file_text(prompt_file);
     // Before a model is opened, whose file descriptor would replace that of a closed input.
     if (prompt_option->count() > 0 && prompt == "-") prompt = read_standard_input();
+    std::vector<std::string> texts;
+    if (many) texts = read_prompts(prompts_file);
     validate(options.sampling);
     options.draft_sampling = options.sampling;
     if (draft_temperature_option->count() > 0 || options.sampling.greedy())
@@ -205,6 +231,15 @@ int run(int argc, char** argv) {
     validate(*options.draft_sampling);
     if (how.name == "auto" && tree_option->count() > 0 && tree != "auto")
         throw std::runtime_error("--method auto: its trees are chosen at each step; name no --tree, or a method");
+    // As `generate` does: who names a seed expects the same text again, by kept times.
+    bool const repeatable = seed_option->count() > 0 || !costs.empty();
+    bool const chooses_by_default = tree.empty() && method_option->count() == 0 && !compare;
+    bool const may_choose = chooses_by_default || tree == "auto" || how.name == "auto";
+    auto const kept_costs = costs.empty() && may_choose && !many  // whose times are measured
+                                ? directory_of_kept_costs()
+                                : std::filesystem::path();
+    if (chooses_by_default && (!repeatable || !costs.empty() || !kept_costs.empty())) tree = "auto";
+    if (tree.empty()) tree = how.needs_draft ? "1x1" : "auto";
     bool const choose = how.name == "auto" || (tree == "auto" && how.drafts && how.needs_draft);
     if (tree == "auto" && !choose) tree = "chain:4";  // look-up costs nothing to draft
     if (!costs.empty() && !choose) throw std::runtime_error("--costs: for --tree auto and --method auto");
@@ -238,38 +273,76 @@ int run(int argc, char** argv) {
     };
     auto const target_model = load(target_file, gpu_layers);
     llama_vocab const* const vocabulary = target_model->vocabulary();
-    std::vector<token_id> tokens;
     chat = chat || !system_prompt.empty() || !chat_template.empty();
-    if (chat) {
+    auto const tokens_of = [&](std::string const& text) {
+        if (!chat) return tokenize(vocabulary, text, false);
         std::vector<std::pair<std::string, std::string>> messages;
         if (!system_prompt.empty()) messages.emplace_back("system", system_prompt);
-        messages.emplace_back("user", prompt);
-        tokens = tokenize(vocabulary, apply_chat_template(target_model->get(), chat_template, messages), true);
-    } else {
-        tokens = tokenize(vocabulary, prompt, false);
+        messages.emplace_back("user", text);
+        return tokenize(vocabulary, apply_chat_template(target_model->get(), chat_template, messages), true);
+    };
+    std::string const between = chat ? "\n\n" : "";  // a prompt and its continuation
+    if (!ignore_eos) options.stop_tokens = end_tokens(vocabulary);
+    auto const load_draft = [&] {
+        auto model = load(draft_file, draft_gpu_layers);
+        if (auto const difference = vocabulary_difference(vocabulary, model->vocabulary()))
+            throw std::runtime_error(draft_file + ": another vocabulary than the target's: " + *difference);
+        return model;
+    };
+    bool const needs_draft = !draft_file.empty() && (how.needs_draft || compare);
+    if (draft_threads == 0) draft_threads = room.threads;
+
+    if (many) {
+        std::vector<std::vector<token_id>> prompts;
+        for (std::string const& text : texts) prompts.push_back(tokens_of(text));
+        std::shared_ptr<gguf_model const> draft_model;
+        if (needs_draft) draft_model = load_draft();
+        return continue_many(
+            target_model, draft_model, how,
+            {.program = "llama-multidraft",
+             .texts = texts,
+             .prompts = prompts,
+             .continuation = [&](std::vector<token_id> const& more) { return text_of(vocabulary, more); },
+             .between = between,
+             .parallel = parallel,
+             .json = json},
+            options, {room, draft_threads, how.drafts && !choose ? shape : topology(), choose, budget});
     }
+
+    auto const tokens = tokens_of(prompt);
     llama_decoder target(target_model, room);
     // Before anything is printed, and before the draft is loaded.
     validate(options, tokens, target.vocabulary(), target.context_limit());
-    if (!ignore_eos) options.stop_tokens = end_tokens(vocabulary);
     std::optional<llama_decoder> draft;
-    if (!draft_file.empty() && (how.needs_draft || compare)) {
-        auto const draft_model = load(draft_file, draft_gpu_layers);
-        if (auto const difference = vocabulary_difference(vocabulary, draft_model->vocabulary()))
-            throw std::runtime_error(draft_file + ": another vocabulary than the target's: " + *difference);
+    if (needs_draft) {
+        auto const draft_model = load_draft();
         decoder_options of_draft = room;
         if (of_draft.context == 0)
             of_draft.context = std::min(target.context_limit(), llama_model_n_ctx_train(draft_model->get()));
-        of_draft.threads = draft_threads == 0 ? room.threads : draft_threads;
+        of_draft.threads = draft_threads;
         draft.emplace(draft_model, of_draft);
     }
     llama_decoder* const drafting = draft ? &*draft : nullptr;
 
     std::vector<step_times> times;  // one, where trees are chosen
+    std::string costs_file = costs;
     if (choose) {
-        choices.learns_times = costs.empty();
-        times.push_back(
-            times_of(costs, how, [&] { return measure_times(target, *draft, how, tokens, options, budget); }));
+        choices.learns_times = !repeatable;
+        auto const measure = [&] { return measure_times(target, *draft, how, tokens, options, budget); };
+        if (kept_costs.empty()) {
+            times.push_back(times_of(costs, how, measure));
+        } else {
+            auto const layers = [](std::int32_t n) { return std::to_string(n) + " layers on a GPU"; };
+            auto [known, file] = kept_times(
+                kept_costs,
+                what_costs_are_of({name_of_model(target_file), name_of_model(draft_file), layers(gpu_layers),
+                                   layers(draft_gpu_layers), cache_type, "attention " + flash_attention,
+                                   std::to_string(room.threads) + " and " + std::to_string(draft_threads) + " threads",
+                                   how.name, std::to_string(budget) + " nodes"}),
+                how, measure);
+            times.push_back(std::move(known));
+            costs_file = std::move(file);
+        }
     }
 
     if (compare) {
@@ -304,14 +377,14 @@ int run(int argc, char** argv) {
     for (std::uint64_t r = 0; r < repeat; ++r) {
         options.seed = first_seed + r;
         token_callback print;
-        if (!json) std::cout << prompt << (chat ? "\n\n" : "") << std::flush;
+        if (!json) std::cout << prompt << between << std::flush;
         if (stream && !json)
             print = [&](std::span<token_id const> emitted) {
                 for (token_id const t : emitted) std::cout << piece(vocabulary, t);
                 return output_arrives();
             };
         // Rates and times carry over from text to text, except where equal seeds shall give equal texts.
-        if (choose && (!chosen || !costs.empty())) chosen.emplace(times.front(), choices);
+        if (choose && (!chosen || repeatable)) chosen.emplace(times.front(), choices);
         generation const g = chosen ? how.run_choices(target, *draft, *chosen, tokens, options, print)
                                     : how.run(target, drafting, shape, tokens, options, print);
         std::string const text = text_of(vocabulary, g.tokens);
@@ -319,6 +392,7 @@ int run(int argc, char** argv) {
             auto report = run_as_json(how.name, true, g, text, options.seed);
             report["tree"] = chosen ? "auto" : how.drafts ? to_string(shape) : "";
             if (chosen) report["trees"] = to_json(*chosen, how);
+            if (!costs_file.empty()) report["costs"] = costs_file;
             report["accepted_fraction"] =
                 rate_of(g.metrics, g.metrics.accepted_fraction(chosen ? chosen->depth() : shape.max_depth()));
             std::cout << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
@@ -327,6 +401,7 @@ int run(int argc, char** argv) {
             std::cout << '\n' << std::flush;
             print_summary(how.name, g.metrics);
             if (chosen) print_choices(*chosen, how);
+            if (!costs_file.empty() && repeatable) std::fprintf(stderr, "[costs: %s]\n", costs_file.c_str());
         }
         check_output();
     }

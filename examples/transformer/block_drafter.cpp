@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <initializer_list>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -10,6 +11,8 @@
 
 #include "multidraft/base/error.hpp"
 #include "transformer/aligned_array.hpp"
+#include "transformer/draft_vocabulary.hpp"
+#include "transformer/drafter_products.hpp"
 #include "transformer/drafter_tensors.hpp"
 #include "transformer/kernels.hpp"
 #include "transformer/key_value_cache.hpp"
@@ -59,15 +62,17 @@ struct block_drafter_weights::implementation {
     std::vector<layer> layers;
     std::vector<float> projection_norm, final_norm, mask;
     tensor_view const* embedding = nullptr;  ///< its own, or the target's
-    std::unique_ptr<linear> own_head;        ///< or null
-    linear const* head = nullptr;            ///< its own, or the target's
-    tensor_view const* of_parent = nullptr;  ///< W1, or null
-    std::unique_ptr<linear> of_entries;      ///< W2, or null
+    draft_vocabulary vocabulary;
+    std::unique_ptr<linear> own_head;                ///< or null: its own, or the target's rows of its tokens
+    linear const* head = nullptr;                    ///< its own, or the target's
+    tensor_view const* of_parent = nullptr;          ///< W1, or null
+    std::unique_ptr<linear> of_entries;              ///< W2, or null
+    tensor_view const* entries_of_parent = nullptr;  ///< what that was made of
     rotary_angles angles;
 
 private:
     void check_target(std::filesystem::path const& directory) const;
-    void make_layers(multiplier by, std::size_t model_bytes);
+    void make_layers(std::filesystem::path const& directory, multiplier by, std::size_t model_bytes);
     void read_embedding_and_head(drafter_tensors& read);
 };
 
@@ -91,13 +96,13 @@ block_drafter_weights::implementation::implementation(std::filesystem::path cons
         hidden * feature_size() +
         std::int64_t{sizes.layers} * hidden *
             (2 * std::int64_t{query_width()} + 2 * std::int64_t{kv_width()} + 3 * std::int64_t{sizes.intermediate}) +
-        std::int64_t{sizes.vocabulary} * config.markov_rank;
+        std::int64_t{config.draft_vocabulary} * config.markov_rank;
     tensor_view const& first = tensors.get("fc.weight", {sizes.hidden, feature_size()});
-    std::size_t const model_bytes =
-        size(matrices) * (numbers == precision::int8 ? 1 : size_of(first.type)) + its.head->bytes();
+    std::size_t const model_bytes = size(matrices) * (numbers == precision::int8 ? 1 : size_of(first.type)) +
+                                    its.head->bytes() / size(sizes.vocabulary) * size(config.draft_vocabulary);
     chooses_threads = options.threads == 0 && model_bytes >= small_model_bytes;
     threads = options.threads != 0 ? options.threads : chooses_threads ? available_threads() : 1;
-    make_layers(options.by, model_bytes);
+    make_layers(directory, options.by, model_bytes);
     // The slots of a block may lie beyond the last position of a text.
     angles = rotary_angles(sizes, context_limit + config.slots);
 }
@@ -117,7 +122,8 @@ void block_drafter_weights::implementation::check_target(std::filesystem::path c
         expect(layer < its.layers, "target_layer_ids", layer, its.layers, " layers, 0 the first");
 }
 
-void block_drafter_weights::implementation::make_layers(multiplier by, std::size_t model_bytes) {
+void block_drafter_weights::implementation::make_layers(std::filesystem::path const& directory, multiplier by,
+                                                        std::size_t model_bytes) {
     drafter_tensors read(tensors, numbers, by, model_bytes, block_rows,
                          model_bytes < small_model_bytes ? threads : available_threads());
     std::int32_t const hidden = sizes.hidden;
@@ -140,10 +146,13 @@ void block_drafter_weights::implementation::make_layers(multiplier by, std::size
              read.vector(at + "self_attn.k_norm.weight", sizes.head_dim)});
     }
     final_norm = read.vector("norm.weight", hidden);
+    vocabulary = draft_vocabulary(directory.string(), read, config.draft_vocabulary, sizes.vocabulary);
+    vocabulary.expect_rising(directory.string());
     read_embedding_and_head(read);
     if (config.markov_rank > 0) {
-        of_parent = &read.table("markov_head.markov_w1.weight", sizes.vocabulary, config.markov_rank);
-        of_entries = read.matrix({{"markov_head.markov_w2.weight", sizes.vocabulary}}, config.markov_rank);
+        of_parent = &read.table("markov_head.markov_w1.weight", config.draft_vocabulary, config.markov_rank);
+        of_entries = read.matrix({{"markov_head.markov_w2.weight", config.draft_vocabulary}}, config.markov_rank);
+        entries_of_parent = &read.table("markov_head.markov_w2.weight", config.draft_vocabulary, config.markov_rank);
     }
     parameters = read.parameters();
     bytes_per_step = read.bytes() + (own_head ? 0 : head->bytes());
@@ -156,7 +165,7 @@ void block_drafter_weights::implementation::make_layers(multiplier by, std::size
 }
 
 /// Those of the target unless the file has others, and what is in the slots of masks: a tensor of its own, or the
-/// embedding of a token.
+/// embedding of a token. With fewer tokens than the target a head that is not in the file is made of the rows of those.
 void block_drafter_weights::implementation::read_embedding_and_head(drafter_tensors& read) {
     bool const own = !config.shares_target;
     bool const own_embedding = own && read.has("embed_tokens.weight");
@@ -164,10 +173,13 @@ void block_drafter_weights::implementation::read_embedding_and_head(drafter_tens
         own_embedding ? &read.table("embed_tokens.weight", sizes.vocabulary, sizes.hidden) : of_target.embedding;
     head = of_target.head.get();
     bool const tied = own_embedding && sizes.tied_head && !read.has("lm_head.weight");
-    if (tied || (own && read.has("lm_head.weight"))) {
-        own_head = read.matrix({{tied ? "embed_tokens.weight" : "lm_head.weight", sizes.vocabulary}}, sizes.hidden);
-        head = own_head.get();
-    }
+    if (own && read.has("lm_head.weight"))
+        own_head = read.matrix({{"lm_head.weight", config.draft_vocabulary}}, sizes.hidden);
+    else if (!vocabulary.is_whole())
+        own_head = read.matrix_of_rows(tied ? *embedding : *of_target.head_tensor, vocabulary.tokens());
+    else if (tied)
+        own_head = read.matrix({{"embed_tokens.weight", sizes.vocabulary}}, sizes.hidden);
+    if (own_head) head = own_head.get();
     if (read.has("mask_embedding") || config.mask_token < 0) {
         mask = read.vector("mask_embedding", sizes.hidden);
     } else {
@@ -210,46 +222,20 @@ struct block_drafter_model::implementation {
           gate_up(rows_of(2 * w.sizes.intermediate)),
           activation(rows_of(w.sizes.intermediate)),
           parent(size(std::max(w.config.markov_rank, 1))),
-          term(w.config.markov_rank > 0 ? size(w.sizes.vocabulary) : 0),
-          workspace(largest_workspace()),
+          term(w.config.markov_rank > 0 ? size(w.config.draft_vocabulary) : 0),
+          short_rows(w.vocabulary.is_whole() ? 0 : size(w.config.slots) * size(w.config.draft_vocabulary)),
           scores_per_thread(kernels::attention_scratch(w.capacity, w.sizes.head_dim)),
           scores(scores_per_thread * size(w.threads)),
-          threads(w.threads),
-          choice(w.threads) {}
+          products({w.projection.get(), w.layers.front().queries.get(), w.layers.front().keys_values.get(),
+                    w.layers.front().out.get(), w.layers.front().gate_up.get(), w.layers.front().down.get(), w.head,
+                    w.of_entries.get()},  // all layers are of one size
+                   w.threads, w.chooses_threads) {}
 
-    static std::size_t rows_of(std::int32_t width) noexcept { return size(block_rows) * size(width); }
-
-    [[nodiscard]] std::size_t largest_workspace() const {
-        std::size_t most = 0;
-        auto const& one = w.layers.front();  // all are of one size
-        for (linear const* const l : std::initializer_list<linear const*>{
-                 w.projection.get(), one.queries.get(), one.keys_values.get(), one.out.get(), one.gate_up.get(),
-                 one.down.get(), w.head, w.of_entries.get()})
-            for (std::int32_t rows = 1; l != nullptr && rows <= block_rows; ++rows)
-                most = std::max(most, l->workspace_bytes(rows));
-        return most;
-    }
-
-    void multiply(linear const& by, float const* from, std::int32_t count, float* to) {
-        by.multiply(threads, active, from, count, to, workspace.data());
-    }
-
-    /// Calls `work` in as many threads as have been fastest lately for that kind of call.
-    template <class Work>
-    void timed(int kind, Work const& work) {
-        auto const in = [&](int count) {
-            active = count;
-            work();
-        };
-        if (w.chooses_threads)
-            choice.run(kind, in);
-        else
-            in(w.threads);
-    }
+    static std::size_t rows_of(std::int32_t width) noexcept { return drafter_products::rows_of(width); }
 
     void project(float const* features, std::int32_t count, float* out) {
         std::size_t const hidden = size(w.sizes.hidden);
-        multiply(*w.projection, features, count, update.data());
+        products.multiply(*w.projection, features, count, update.data());
         for (std::size_t r = 0; r < size(count); ++r)
             kernels::norm(update.data() + r * hidden, nullptr, w.projection_norm.data(), w.sizes.hidden,
                           w.sizes.rms_norm_eps, out + r * hidden);
@@ -267,7 +253,7 @@ struct block_drafter_model::implementation {
     /// Writes the keys and values of some rows as the entries from `first` on, which are their positions.
     void write_entries(std::int32_t layer, float const* rows, std::int32_t count, std::int32_t first) {
         weights_type::layer const& its = w.layers[size(layer)];
-        multiply(*its.keys_values, rows, count, keys_values.data());
+        products.multiply(*its.keys_values, rows, count, keys_values.data());
         for (std::int32_t r = 0; r < count; ++r) {
             float* const keys = keys_values.data() + size(r) * size(2 * w.kv_width());
             place(keys, w.sizes.kv_heads, its.key_norm, first + r);
@@ -283,7 +269,7 @@ struct block_drafter_model::implementation {
         std::size_t const width = size(w.feature_size());
         while (!features.empty()) {
             auto const count = static_cast<std::int32_t>(std::min(size(block_rows), features.size() / width));
-            timed(0, [&] {
+            products.timed(0, [&] {
                 project(features.data(), count, normed.data());
                 for (std::int32_t l = 0; l < w.sizes.layers; ++l) write_entries(l, normed.data(), count, length);
             });
@@ -292,7 +278,8 @@ struct block_drafter_model::implementation {
         }
     }
 
-    /// The slots of a block at the positions from `length` on, and the logits of the first `wanted` that predict.
+    /// The slots of a block at the positions from `length` on, and the logits of the first `wanted` that predict, over
+    /// the drafter's own tokens.
     void block(token_id anchor, std::int32_t wanted, float* logits) {
         model_config const& c = w.sizes;
         std::size_t const hidden = size(c.hidden);
@@ -322,7 +309,7 @@ struct block_drafter_model::implementation {
             if (from > 0)
                 for (aligned_array<float> const* const rows : {&normed, &residual})
                     std::memmove(rows->data(), rows->data() + size(from) * hidden, size(left) * hidden * sizeof(float));
-            multiply(*layer.queries, normed.data(), left, queries.data());
+            products.multiply(*layer.queries, normed.data(), left, queries.data());
             for (std::int32_t r = 0; r < left; ++r)
                 place(queries.data() + size(r) * size(w.query_width()), c.heads, layer.query_norm, length + from + r);
             auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
@@ -336,35 +323,57 @@ struct block_drafter_model::implementation {
             };
             // Other threads only for at least about 10 us of work.
             bool const long_work = std::int64_t{left} * attended.count * w.query_width() > 40'000;
-            threads.run(left * c.kv_heads, long_work ? active : 1, attend);
-            multiply(*layer.out, attention.data(), left, update.data());
+            products.run(left * c.kv_heads, long_work, attend);
+            products.multiply(*layer.out, attention.data(), left, update.data());
             normalise(layer.mlp_norm, left);
-            multiply(*layer.gate_up, normed.data(), left, gate_up.data());
+            products.multiply(*layer.gate_up, normed.data(), left, gate_up.data());
             for (std::size_t r = 0; r < size(left); ++r)
                 kernels::gated(gate_up.data() + r * 2 * size(c.intermediate), c.intermediate,
                                activation.data() + r * size(c.intermediate));
-            multiply(*layer.down, activation.data(), left, update.data());
+            products.multiply(*layer.down, activation.data(), left, update.data());
         }
         normalise(w.final_norm, wanted);
         shown.assign(normed.data(), normed.data() + size(wanted) * hidden);
-        multiply(*w.head, normed.data(), wanted, logits);
+        products.multiply(*w.head, normed.data(), wanted, logits);
+    }
+
+    /// Refuses a text whose features are not those that came, and room for no rows of `width` numbers, or too many.
+    void check_call(std::span<token_id const> text, std::size_t numbers, std::int32_t width) const {
+        std::int32_t const most = w.config.block_size();
+        if (numbers == 0 || numbers % size(width) != 0 || numbers / size(width) > size(most))
+            refuse("logits.size", numbers, "1 to " + std::to_string(most) + " rows of " + std::to_string(width));
+        if (text.size() != size(observed) + 1)
+            refuse("text.size", text.size(),
+                   "features of " + std::to_string(observed) +
+                       " tokens were observed, and there are those of all but the last token");
+        if (text.size() > size(w.context_limit))
+            refuse("text.size", text.size(), "the context has " + std::to_string(w.context_limit) + " positions");
+        if (text.back() < 0 || text.back() >= w.sizes.vocabulary)
+            refuse("text", std::int64_t{observed}, text.back(),
+                   "must be in [0, " + std::to_string(w.sizes.vocabulary) + ")");
+    }
+
+    /// The rows of a checked call, over the drafter's own tokens.
+    void call(std::span<token_id const> text, std::int32_t wanted, float* logits) {
+        take_in(pending);
+        pending.clear();
+        products.timed(1, [&] { block(text.back(), wanted, logits); });
     }
 
     std::shared_ptr<block_drafter_weights const> shared;
     weights_type const& w;
     key_value_cache cache;
+    std::int32_t observed = 0;   ///< positions whose features came
     std::int32_t length = 0;     ///< entries of the text
     std::vector<float> pending;  ///< features of the positions after them
     std::vector<float> shown;    ///< hidden states
 
     aligned_array<float> residual, normed, update, queries, keys_values, attention, gate_up, activation;
     std::vector<float> parent, term;
-    aligned_array<std::byte> workspace;
+    aligned_array<float> short_rows;  ///< of its own tokens
     std::size_t scores_per_thread;
     aligned_array<float> scores;
-    team threads;
-    thread_choice choice;
-    int active = 1;
+    drafter_products products;
 };
 
 block_drafter_model::block_drafter_model(std::shared_ptr<block_drafter_weights const> weights)
@@ -382,9 +391,18 @@ std::shared_ptr<block_drafter_weights const> const& block_drafter_model::weights
     return implementation_->shared;
 }
 
-void block_drafter_model::reset() noexcept {
-    implementation_->length = 0;
-    implementation_->pending.clear();
+std::int32_t block_drafter_model::observed() const noexcept { return implementation_->observed; }
+
+void block_drafter_model::reset() noexcept { keep(0); }
+
+void block_drafter_model::keep(std::int32_t positions) {
+    auto& my = *implementation_;
+    if (positions < 0 || positions > my.observed)
+        refuse("positions", positions, "features of " + std::to_string(my.observed) + " positions were observed");
+    my.observed = positions;
+    std::int32_t const entries = std::min(positions, context_limit());
+    my.length = std::min(my.length, entries);
+    my.pending.resize(size(entries - my.length) * size(feature_size()));
 }
 
 void block_drafter_model::observe(std::span<float const> features, std::span<std::int32_t const> positions) {
@@ -394,15 +412,16 @@ void block_drafter_model::observe(std::span<float const> features, std::span<std
         refuse("features.size", features.size(),
                "there are " + std::to_string(width) + " numbers for each of " + std::to_string(positions.size()) +
                    " positions");
-    auto const next = static_cast<std::int64_t>(size(my.length) + my.pending.size() / width);
     for (std::size_t i = 0; i < positions.size(); ++i) {
         auto const at = static_cast<std::int64_t>(i);
-        if (positions[i] != next + at)
-            refuse("positions", at, positions[i], "the next position of the text is " + std::to_string(next + at));
-        if (positions[i] >= context_limit())
-            refuse("positions", at, positions[i], "the context has " + std::to_string(context_limit()) + " positions");
+        if (positions[i] != my.observed + at)
+            refuse("positions", at, positions[i],
+                   "the next position of the text is " + std::to_string(my.observed + at));
     }
-    my.pending.insert(my.pending.end(), features.begin(), features.end());
+    auto const count = static_cast<std::int32_t>(positions.size());
+    auto const kept = features.first(size(std::clamp(context_limit() - my.observed, 0, count)) * width);
+    my.observed += count;
+    my.pending.insert(my.pending.end(), kept.begin(), kept.end());
     if (my.pending.size() < size(block_rows) * width) return;
     my.take_in(my.pending);  // of a prompt, so that they take no memory
     std::vector<float>().swap(my.pending);
@@ -410,23 +429,11 @@ void block_drafter_model::observe(std::span<float const> features, std::span<std
 
 void block_drafter_model::rows(std::span<token_id const> text, std::span<float> logits) {
     auto& my = *implementation_;
-    std::size_t const entries = size(vocabulary());
-    if (logits.empty() || logits.size() % entries != 0 || logits.size() / entries > size(block_size()))
-        refuse("logits.size", logits.size(),
-               "1 to " + std::to_string(block_size()) + " rows of " + std::to_string(entries));
-    std::size_t const known = size(my.length) + my.pending.size() / size(feature_size());
-    if (text.size() != known + 1)
-        refuse("text.size", text.size(),
-               "features of " + std::to_string(known) +
-                   " tokens were observed, and there are those of all but the last token");
-    if (text.size() > size(context_limit()))
-        refuse("text.size", text.size(), "the context has " + std::to_string(context_limit()) + " positions");
-    if (text.back() < 0 || text.back() >= vocabulary())
-        refuse("text", static_cast<std::int64_t>(known), text.back(),
-               "must be in [0, " + std::to_string(entries) + ")");
-    my.take_in(my.pending);
-    my.pending.clear();
-    my.timed(1, [&] { my.block(text.back(), static_cast<std::int32_t>(logits.size() / entries), logits.data()); });
+    auto const wanted = static_cast<std::int32_t>(logits.size() / size(vocabulary()));
+    my.check_call(text, logits.size(), vocabulary());
+    bool const whole = my.w.vocabulary.is_whole();
+    my.call(text, wanted, whole ? logits.data() : my.short_rows.data());
+    if (!whole) my.w.vocabulary.spread(my.short_rows.data(), wanted, logits.data());
 }
 
 void block_drafter_model::add_parent_term(std::int32_t /*depth*/, token_id token, std::span<float> row) {
@@ -434,11 +441,87 @@ void block_drafter_model::add_parent_term(std::int32_t /*depth*/, token_id token
     if (my.w.of_parent == nullptr) return;
     if (token < 0 || token >= vocabulary())
         refuse("token", token, "must be in [0, " + std::to_string(vocabulary()) + ")");
-    if (row.size() != my.term.size()) refuse("row.size", row.size(), "a row has an entry for each token");
-    my.w.of_parent->read(size(token) * my.parent.size(), my.parent);
-    my.active = 1;  // a short product
-    my.multiply(*my.w.of_entries, my.parent.data(), 1, my.term.data());
-    for (std::size_t i = 0; i < row.size(); ++i) row[i] += my.term[i];
+    if (row.size() != size(vocabulary())) refuse("row.size", row.size(), "a row has an entry for each token");
+    std::int32_t const number = my.w.vocabulary.number_of(token);
+    if (number == none) return;
+    my.w.of_parent->read(size(number) * my.parent.size(), my.parent);
+    my.products.in_threads(1, [&] { my.products.multiply(*my.w.of_entries, my.parent.data(), 1, my.term.data()); });
+    if (my.w.vocabulary.is_whole()) {
+        for (std::size_t i = 0; i < row.size(); ++i) row[i] += my.term[i];
+        return;
+    }
+    auto const tokens = my.w.vocabulary.tokens();
+    for (std::size_t i = 0; i < tokens.size(); ++i) row[size(tokens[i])] += my.term[i];
+}
+
+short_block_drafter::short_block_drafter(block_drafter_model& model, std::int32_t candidates)
+    : model_(&model), candidates_(candidates) {
+    auto const& w = model.implementation_->w;
+    if (candidates < 1 || candidates > w.config.draft_vocabulary)
+        refuse("candidates", candidates, "the drafter has " + std::to_string(w.config.draft_vocabulary) + " tokens");
+    base_.resize(size(w.config.block_size()) * size(w.config.draft_vocabulary));
+    if (w.of_parent == nullptr) return;
+    entries_.resize(size(w.config.draft_vocabulary) * size(w.config.markov_rank));
+    w.entries_of_parent->read(0, entries_);
+}
+
+void short_block_drafter::rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<float> logits) {
+    auto& my = *model_->implementation_;
+    my.check_call(text, logits.size(), candidates_);
+    if (tokens.size() != logits.size()) refuse("tokens.size", tokens.size(), "a token for each logit");
+    std::size_t const count = logits.size() / size(candidates_);
+    my.call(text, static_cast<std::int32_t>(count), base_.data());
+    std::size_t const width = size(my.w.config.draft_vocabulary);
+    for (std::size_t r = 0; r < count; ++r) {
+        std::span<float const> const row = std::span<float const>(base_).subspan(r * width, width);
+        float const least = least_of_largest(row);
+        auto equal = candidates_ - std::ranges::count_if(largest_, [&](float x) { return x > least; });
+        std::size_t at = r * size(candidates_);
+        for (std::size_t k = 0; k < width; ++k) {
+            // Of those that equal the least one the first ones.
+            if (row[k] < least || (row[k] == least && equal-- <= 0)) continue;
+            tokens[at] = my.w.vocabulary.token(static_cast<std::int32_t>(k));
+            logits[at++] = row[k];
+        }
+    }
+}
+
+/// Of as many sets of entries as there are candidates, or more, each maximum is an entry: so many are as large as the
+/// least of the largest maxima, and little else is. `largest_` has all that may be among the candidates.
+float short_block_drafter::least_of_largest(std::span<float const> row) {
+    auto const nth = [&](std::vector<float>& of) {
+        auto const last = of.begin() + (candidates_ - 1);
+        std::nth_element(of.begin(), last, of.end(), std::greater<>());
+        return *last;
+    };
+    std::size_t const sets = std::min(row.size(), 4 * size(candidates_));
+    maxima_.assign(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(sets));
+    for (std::size_t first = sets; first < row.size(); first += sets) {
+        std::size_t const here = std::min(sets, row.size() - first);
+        for (std::size_t i = 0; i < here; ++i) maxima_[i] = row[first + i] > maxima_[i] ? row[first + i] : maxima_[i];
+    }
+    float const bound = nth(maxima_);
+    largest_.clear();
+    for (float const x : row)
+        if (x >= bound) largest_.push_back(x);
+    return nth(largest_);
+}
+
+void short_block_drafter::add_parent_term(std::int32_t /*depth*/, token_id token, std::span<token_id const> tokens,
+                                          std::span<float> logits) {
+    auto const& w = model_->implementation_->w;
+    if (w.of_parent == nullptr) return;
+    if (token < 0 || token >= vocabulary())
+        refuse("token", token, "must be in [0, " + std::to_string(vocabulary()) + ")");
+    std::int32_t const number = w.vocabulary.number_of(token);
+    if (number == none) return;
+    std::size_t const rank = size(w.config.markov_rank);
+    parent_.resize(rank);
+    w.of_parent->read(size(number) * rank, parent_);
+    for (std::size_t k = 0; k < tokens.size(); ++k) {
+        float const* const entry = entries_.data() + size(w.vocabulary.number_of(tokens[k])) * rank;
+        logits[k] += std::inner_product(parent_.begin(), parent_.end(), entry, 0.0F);
+    }
 }
 
 void block_drafter_model::project(std::span<float const> features, std::span<float> out) {
@@ -447,10 +530,10 @@ void block_drafter_model::project(std::span<float const> features, std::span<flo
     std::size_t const hidden = size(my.w.sizes.hidden);
     if (features.size() % width != 0 || out.size() != features.size() / width * hidden)
         refuse("out.size", out.size(), std::to_string(hidden) + " numbers for each row of features");
-    my.active = my.w.threads;
-    for (; !features.empty();) {
+    while (!features.empty()) {
         std::size_t const count = std::min(size(block_rows), features.size() / width);
-        my.project(features.data(), static_cast<std::int32_t>(count), out.data());
+        my.products.in_threads(my.w.threads,
+                               [&] { my.project(features.data(), static_cast<std::int32_t>(count), out.data()); });
         features = features.subspan(count * width);
         out = out.subspan(count * hidden);
     }

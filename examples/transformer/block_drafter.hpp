@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/block_model.hpp"
@@ -18,7 +19,8 @@
 namespace multidraft::examples {
 
 /// A loaded block drafter: constant, and shared by any number of `block_drafter_model`s. Embedding and head are its own
-/// where its file has them, else the target's, in its memory.
+/// where its file has them, else the target's, in its memory, but for the head of a drafter with fewer tokens, which
+/// copies the rows of those.
 class block_drafter_weights {
 public:
     /// Loads a directory with `config.json` and safetensors, for that target. Of the options `threads`, `numbers` and
@@ -62,16 +64,23 @@ public:
     /// A new text begins.
     void reset() noexcept;
 
+    /// A text begins that has the first positions of the last one: what was observed of them stays. `observed()` says
+    /// how many there are. Throws `invalid_input`, with nothing changed, for more than those.
+    void keep(std::int32_t positions);
+    [[nodiscard]] std::int32_t observed() const noexcept;
+
     /// Takes the features of the next positions: their keys and values in every layer, computed once, at the next call
-    /// of `rows`. Throws `invalid_input`, with nothing changed, for positions that are not the next ones of the text.
+    /// of `rows`. Positions from `context_limit()` on are counted and not kept. Throws `invalid_input`, with nothing
+    /// changed, for positions that are not the next ones of the text.
     void observe(std::span<float const> features, std::span<std::int32_t const> positions);
 
-    /// Base rows, without the term of the parent: see `multidraft::block_model`. All slots are computed, also where
-    /// fewer rows are wanted. Throws `invalid_input`, with nothing changed, unless features of all tokens of the text
-    /// but the last one were observed.
+    /// Base rows, without the term of the parent: see `multidraft::block_model`. A token that the drafter does not have
+    /// gets minus infinity. All slots are computed, also where fewer rows are wanted. Throws `invalid_input`, with
+    /// nothing changed, unless features of all tokens of the text but the last one were observed.
     void rows(std::span<token_id const> text, std::span<float> logits);
 
-    /// Adds the term of the parent: W2 W1[token]. The same at every depth.
+    /// Adds the term of the parent: W2 W1[token], and nothing for a token that the drafter does not have. The same at
+    /// every depth.
     void add_parent_term(std::int32_t depth, token_id token, std::span<float> row);
 
     /// The numbers that the layers read in place of features: `hidden_size` for each row of these.
@@ -82,11 +91,54 @@ public:
     [[nodiscard]] std::shared_ptr<block_drafter_weights const> const& weights() const noexcept;
 
 private:
+    friend class short_block_drafter;
     struct implementation;
     std::unique_ptr<implementation> implementation_;
 };
 
 static_assert(block_model<block_drafter_model> && has_parent_term<block_drafter_model> &&
               observes_features<block_drafter_model>);
+
+/// The same with short rows: of each depth the tokens with the largest base logits, so many, and to these alone the
+/// term of the parent is added. With a large vocabulary a step's work on the rows is a small part of that on whole
+/// rows; verifiers are lossless for what they are given. Satisfies `multidraft::gives_candidates`, too.
+class short_block_drafter {
+public:
+    /// `candidates` of a row, from 1 to the tokens that the drafter has; else throws `invalid_input`. The model belongs
+    /// to the caller and must outlive this.
+    short_block_drafter(block_drafter_model& model, std::int32_t candidates);
+
+    [[nodiscard]] std::int32_t vocabulary() const noexcept { return model_->vocabulary(); }
+    [[nodiscard]] std::int32_t context_limit() const noexcept { return model_->context_limit(); }
+    [[nodiscard]] std::int32_t block_size() const noexcept { return model_->block_size(); }
+    [[nodiscard]] std::int32_t feature_size() const noexcept { return model_->feature_size(); }
+    [[nodiscard]] std::int32_t candidates() const noexcept { return candidates_; }
+
+    void reset() noexcept { model_->reset(); }
+    void keep(std::int32_t positions) { model_->keep(positions); }
+    [[nodiscard]] std::int32_t observed() const noexcept { return model_->observed(); }
+    void observe(std::span<float const> features, std::span<std::int32_t const> positions) {
+        model_->observe(features, positions);
+    }
+
+    /// Rows of `candidates()` tokens, rising, and their logits, as those of the model and with its errors.
+    void rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<float> logits);
+    /// Adds the term of the parent to the logits of these tokens, all of which the drafter has.
+    void add_parent_term(std::int32_t depth, token_id token, std::span<token_id const> tokens, std::span<float> logits);
+
+private:
+    /// The smallest logit of the candidates.
+    [[nodiscard]] float least_of_largest(std::span<float const> row);
+
+    block_drafter_model* model_;
+    std::int32_t candidates_;
+    std::vector<float> base_;  ///< the rows of a call over the drafter's tokens
+    std::vector<float> maxima_, largest_;
+    std::vector<float> entries_;  ///< W2
+    std::vector<float> parent_;
+};
+
+static_assert(gives_candidates<short_block_drafter> && has_parent_term<short_block_drafter> &&
+              observes_features<short_block_drafter>);
 
 }  // namespace multidraft::examples

@@ -131,6 +131,14 @@ float read_rope_theta(config_file const& in) {
     return (parameters.contains("rope_theta") ? parameters : in).positive("rope_theta", 10000.0F);
 }
 
+/// The tokens of a drafter: some of the target's, or all.
+std::int32_t draft_vocabulary_of(config_file const& in, std::int32_t vocabulary) {
+    std::int32_t const tokens = in.size("draft_vocab_size", vocabulary);
+    if (tokens > vocabulary)
+        in.refuse("draft_vocab_size", "the target has " + std::to_string(vocabulary) + " tokens, vocab_size");
+    return tokens;
+}
+
 /// What all kinds of models have.
 model_config common_config(config_file const& in) {
     if (!in["hidden_act"].is_null() && in["hidden_act"] != "silu") {
@@ -187,10 +195,17 @@ model_config read_config(std::filesystem::path const& file) {
     return common_config(in);
 }
 
+namespace {
+
+bool is_dflash_config(config_file const& in) { return in["architectures"] == json::array({"DFlashDraftModel"}); }
+bool is_dspark_config(config_file const& in) { return in["architectures"] == json::array({"Qwen3DSparkModel"}); }
+
+}  // namespace
+
 block_drafter_config read_block_drafter_config(std::filesystem::path const& file) {
     config_file const in(file);
-    bool const is_dflash = in["architectures"] == json::array({"DFlashDraftModel"});
-    if (!is_dflash && in["architectures"] != json::array({"Qwen3DSparkModel"}))
+    bool const is_dflash = is_dflash_config(in);
+    if (!is_dflash && !is_dspark_config(in))
         in.refuse("architectures", "a block drafter has [\"Qwen3DSparkModel\"] or [\"DFlashDraftModel\"]");
     config_file const inner = in.section("dflash_config");
     inner.expect_only({"target_layer_ids", "mask_token_id", "block_size", "num_target_layers", "causal"});
@@ -215,6 +230,7 @@ block_drafter_config read_block_drafter_config(std::filesystem::path const& file
         c.markov_rank = in.size("markov_rank");
         in.expect("markov_head_type", "vanilla");
     }
+    c.draft_vocabulary = draft_vocabulary_of(in, c.layers.vocabulary);
     c.confidence_head = in.flag("enable_confidence_head");
     c.confidence_of_parent = in.flag("confidence_head_with_markov");
     json const& kinds = in["layer_types"];
@@ -251,9 +267,7 @@ eagle_head_config read_eagle_head_config(std::filesystem::path const& file) {
 
     eagle_head_config c;
     c.layer = common_config(in);
-    c.draft_vocabulary = in.size("draft_vocab_size", c.layer.vocabulary);
-    if (c.draft_vocabulary > c.layer.vocabulary)
-        in.refuse("draft_vocab_size", "the target has " + std::to_string(c.layer.vocabulary) + " tokens, vocab_size");
+    c.draft_vocabulary = draft_vocabulary_of(in, c.layer.vocabulary);
     c.target_hidden = in.size("target_hidden_size", c.layer.hidden);
     char const* const ids = "eagle_aux_hidden_state_layer_ids";
     if (!inner[ids].is_null())
@@ -273,6 +287,7 @@ eagle_head_config read_eagle_head_config(std::filesystem::path const& file) {
 
 bool is_eagle_head_config(std::filesystem::path const& file) {
     config_file const in(file);
+    if (is_dflash_config(in) || is_dspark_config(in)) return false;
     return in.contains("draft_vocab_size") || in["architectures"].dump().find("Eagle3") != std::string::npos;
 }
 

@@ -42,6 +42,7 @@ struct block_drafter_config {
     std::int32_t markov_rank = 0;               ///< `markov_rank` of the term of the parent; 0: there is none
     bool confidence_head = false;               ///< `enable_confidence_head`: it has one, which is not used
     bool confidence_of_parent = false;          ///< `confidence_head_with_markov`: that one reads the parent, too
+    std::int32_t draft_vocabulary = 0;          ///< `draft_vocab_size`, its tokens; the target's when absent
     bool shares_target = false;                 ///< `embedding_and_head_of` the target: it has none of its own
 
     /// Rows of a call.
@@ -67,7 +68,8 @@ struct eagle_head_config {
 /// Reads and checks the `config.json` of such a head. Throws as `read_config` does.
 [[nodiscard]] eagle_head_config read_eagle_head_config(std::filesystem::path const& file);
 
-/// Whether it is that of such a head, by its `architectures` or its `draft_vocab_size`. Throws as `read_config` does.
+/// Whether it is that of such a head, by its `architectures` or, where they are of no block drafter, its
+/// `draft_vocab_size`. Throws as `read_config` does.
 [[nodiscard]] bool is_eagle_head_config(std::filesystem::path const& file);
 
 /// The layers that EAGLE-3 reads of a target of so many: those below layers 2, L / 2 and L - 3.

@@ -7,13 +7,16 @@
 #include <initializer_list>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "multidraft/base/config.hpp"
 #include "transformer/linear.hpp"
 #include "transformer/safetensors.hpp"
 #include "transformer/team.hpp"
+#include "transformer/tensor_view.hpp"
 
 namespace multidraft::examples {
 
@@ -36,6 +39,20 @@ public:
         std::vector<linear_maker::part> found;
         for (auto const& [name, outputs] : of) found.push_back({&table(name, outputs, inputs), outputs});
         auto made = maker_.make(found, inputs, converters_);
+        bytes_ += made->bytes();
+        return made;
+    }
+    /// A matrix of single rows of a tensor of any file, one after another, in their stored numbers.
+    [[nodiscard]] std::unique_ptr<linear> matrix_of_rows(tensor_view const& of, std::span<token_id const> rows) {
+        std::vector<std::byte> bytes;
+        for (token_id const row : rows) {
+            auto const stored = of.stored_row(static_cast<std::size_t>(row));
+            bytes.insert(bytes.end(), stored.begin(), stored.end());
+        }
+        std::int64_t const inputs = of.shape.back();
+        tensor_view const gathered{of.type, {static_cast<std::int64_t>(rows.size()), inputs}, bytes, 0};
+        auto made = maker_.make({{&gathered, static_cast<std::int32_t>(rows.size())}},
+                                static_cast<std::int32_t>(inputs), converters_);
         bytes_ += made->bytes();
         return made;
     }

@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <initializer_list>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "multidraft/base/error.hpp"
-#include "multidraft/rows/widened_row.hpp"
 #include "transformer/aligned_array.hpp"
 #include "transformer/attended.hpp"
 #include "transformer/call_checks.hpp"
+#include "transformer/draft_vocabulary.hpp"
+#include "transformer/drafter_products.hpp"
 #include "transformer/drafter_tensors.hpp"
 #include "transformer/kernels.hpp"
 #include "transformer/key_value_cache.hpp"
@@ -60,13 +59,12 @@ struct eagle_head_weights::implementation {
     std::vector<float> token_norm, state_norm, mlp_norm, final_norm;
     tensor_view const* embedding = nullptr;
     linear const* head = nullptr;
-    std::vector<token_id> token_of;  ///< of the head's tokens; empty: it has the target's
+    draft_vocabulary vocabulary;
     rotary_angles angles;
 
 private:
     void check_target(std::filesystem::path const& directory) const;
     void make_parts(std::filesystem::path const& directory, multiplier by, std::size_t model_bytes);
-    void read_vocabulary(std::filesystem::path const& directory, drafter_tensors& read);
 };
 
 eagle_head_weights::implementation::implementation(std::filesystem::path const& directory,
@@ -147,34 +145,10 @@ void eagle_head_weights::implementation::make_parts(std::filesystem::path const&
         own_head = read.matrix({{"lm_head.weight", config.draft_vocabulary}}, hidden);
         head = own_head.get();
     }
-    read_vocabulary(directory, read);
+    vocabulary = draft_vocabulary(directory.string(), read, config.draft_vocabulary, sizes.vocabulary);
     read.expect_no_more();
     parameters = read.parameters();
     bytes_per_step = read.bytes() + (own_head ? 0 : head->bytes());
-}
-
-/// The tokens of the head: those of the target plus `d2t`, which are those of `t2d`.
-void eagle_head_weights::implementation::read_vocabulary(std::filesystem::path const& directory,
-                                                         drafter_tensors& read) {
-    if (config.draft_vocabulary == sizes.vocabulary && !read.has("d2t") && !read.has("t2d")) return;
-    auto const offsets = read.integers("d2t", config.draft_vocabulary);
-    token_of.resize(offsets.size());
-    try {
-        tokens_of_offsets<std::int64_t>(offsets, token_of);
-        std::vector<index_t> numbers_of(size(sizes.vocabulary));
-        invert_vocabulary(token_of, numbers_of);
-    } catch (invalid_input const& e) {
-        throw std::runtime_error(directory.string() + ": tensor d2t: " + e.what());
-    }
-    if (!read.has("t2d")) return;
-    auto const has = read.integers("t2d", sizes.vocabulary);
-    std::vector<bool> by_offsets(has.size());
-    for (token_id const token : token_of) by_offsets[size(token)] = true;
-    for (std::size_t token = 0; token < has.size(); ++token)
-        if ((has[token] != 0) != by_offsets[token])
-            throw std::runtime_error(directory.string() + ": tensor t2d: [" + std::to_string(token) +
-                                     "] = " + std::to_string(has[token]) + ": by d2t the head " +
-                                     (by_offsets[token] ? "has" : "does not have") + " this token");
 }
 
 eagle_head_weights::eagle_head_weights(std::filesystem::path const& directory,
@@ -214,40 +188,14 @@ struct eagle_head_model::implementation {
           attention(rows_of(w.query_width())),
           gate_up(rows_of(2 * w.sizes.intermediate)),
           activation(rows_of(w.sizes.intermediate)),
-          short_rows(w.token_of.empty() ? 0 : rows_of(w.config.draft_vocabulary)),
-          workspace(largest_workspace()),
+          short_rows(w.vocabulary.is_whole() ? 0 : rows_of(w.config.draft_vocabulary)),
           scores_per_thread(kernels::attention_scratch(w.capacity, w.sizes.head_dim)),
           scores(scores_per_thread * size(w.threads)),
-          threads(w.threads),
-          choice(w.threads) {}
+          products({w.projection.get(), w.queries.get(), w.keys_values.get(), w.out.get(), w.gate_up.get(),
+                    w.down.get(), w.head},
+                   w.threads, w.chooses_threads) {}
 
-    static std::size_t rows_of(std::int32_t width) noexcept { return size(block_rows) * size(width); }
-
-    [[nodiscard]] std::size_t largest_workspace() const {
-        std::size_t most = 0;
-        for (linear const* const l :
-             std::initializer_list<linear const*>{w.projection.get(), w.queries.get(), w.keys_values.get(), w.out.get(),
-                                                  w.gate_up.get(), w.down.get(), w.head})
-            for (std::int32_t rows = 1; rows <= block_rows; ++rows) most = std::max(most, l->workspace_bytes(rows));
-        return most;
-    }
-
-    void multiply(linear const& by, float const* from, std::int32_t count, float* to) {
-        by.multiply(threads, active, from, count, to, workspace.data());
-    }
-
-    /// Calls `work` in as many threads as have been fastest lately for that kind of call.
-    template <class Work>
-    void timed(int kind, Work const& work) {
-        auto const in = [&](int count) {
-            active = count;
-            work();
-        };
-        if (w.chooses_threads)
-            choice.run(kind, in);
-        else
-            in(w.threads);
-    }
+    static std::size_t rows_of(std::int32_t width) noexcept { return drafter_products::rows_of(width); }
 
     /// The state of an entry, `hidden` numbers.
     [[nodiscard]] float* state(std::int32_t entry) const noexcept {
@@ -259,8 +207,9 @@ struct eagle_head_model::implementation {
         std::size_t const width = size(w.feature_size());
         while (!features.empty()) {
             auto const count = static_cast<std::int32_t>(std::min(size(block_rows), features.size() / width));
-            timed(thread_choice::kinds - 1, [&] {
-                multiply(*w.projection, features.data(), count, projected.data() + size(first) * size(w.sizes.hidden));
+            products.timed(thread_choice::kinds - 1, [&] {
+                products.multiply(*w.projection, features.data(), count,
+                                  projected.data() + size(first) * size(w.sizes.hidden));
             });
             first += count;
             features = features.subspan(size(count) * width);
@@ -309,7 +258,7 @@ struct eagle_head_model::implementation {
                    read_entry(batch, first + rows, first_entry) < first_entry + first)
                 ++rows;
             auto const kind = static_cast<int>(std::bit_width(static_cast<unsigned>(rows - 1)));
-            timed(kind, [&] { block(batch, first, rows, first_entry, unwanted, to); });
+            products.timed(kind, [&] { block(batch, first, rows, first_entry, unwanted, to); });
             first += rows;
             length += rows;
             to += size(std::max(0, std::min(rows, first - unwanted))) * size(w.sizes.vocabulary);
@@ -350,7 +299,7 @@ struct eagle_head_model::implementation {
         model_config const& c = w.sizes;
         std::size_t const hidden = size(c.hidden);
         for (std::int32_t r = 0; r < rows; ++r) write_inputs(batch, first + r, first_entry, size(r));
-        multiply(*w.keys_values, inputs.data(), rows, keys_values.data());
+        products.multiply(*w.keys_values, inputs.data(), rows, keys_values.data());
         for (std::int32_t r = 0; r < rows; ++r) {
             float* const keys = keys_values.data() + size(r) * size(2 * w.kv_width());
             rotate(keys, c.kv_heads, batch.positions[size(first + r)]);
@@ -372,7 +321,7 @@ struct eagle_head_model::implementation {
         }
         if (going.empty()) return;
         auto const left = static_cast<std::int32_t>(going.size());
-        multiply(*w.queries, inputs.data(), left, queries.data());
+        products.multiply(*w.queries, inputs.data(), left, queries.data());
         for (std::size_t r = 0; r < going.size(); ++r)
             rotate(queries.data() + r * size(w.query_width()), c.heads, batch.positions[size(going[r])]);
         std::int32_t const group = c.heads / c.kv_heads;
@@ -387,19 +336,19 @@ struct eagle_head_model::implementation {
         };
         // Other threads only for at least about 10 us of work.
         bool const long_work = std::int64_t{left} * (first_entry + first + rows) * w.query_width() > 40'000;
-        threads.run(left * c.kv_heads, long_work ? active : 1, attend);
-        multiply(*w.out, attention.data(), left, update.data());
+        products.run(left * c.kv_heads, long_work, attend);
+        products.multiply(*w.out, attention.data(), left, update.data());
         auto const add_and_normalise = [&](std::vector<float> const& scale) {
             for (std::size_t r = 0; r < going.size(); ++r)
                 kernels::norm(residual.data() + r * hidden, update.data() + r * hidden, scale.data(), c.hidden,
                               c.rms_norm_eps, normed.data() + r * hidden);
         };
         add_and_normalise(w.mlp_norm);
-        multiply(*w.gate_up, normed.data(), left, gate_up.data());
+        products.multiply(*w.gate_up, normed.data(), left, gate_up.data());
         for (std::size_t r = 0; r < going.size(); ++r)
             kernels::gated(gate_up.data() + r * 2 * size(c.intermediate), c.intermediate,
                            activation.data() + r * size(c.intermediate));
-        multiply(*w.down, activation.data(), left, update.data());
+        products.multiply(*w.down, activation.data(), left, update.data());
         add_and_normalise(w.final_norm);
         for (std::size_t r = 0; r < going.size(); ++r)
             std::copy_n(residual.data() + r * hidden, hidden, state(first_entry + going[r]));
@@ -408,15 +357,9 @@ struct eagle_head_model::implementation {
     }
 
     void write_logits(float const* rows, std::int32_t count, float* to) {
-        if (w.token_of.empty()) {
-            multiply(*w.head, rows, count, to);
-            return;
-        }
-        multiply(*w.head, rows, count, short_rows.data());
-        std::fill_n(to, size(count) * size(w.sizes.vocabulary), -std::numeric_limits<float>::infinity());
-        float const* from = short_rows.data();
-        for (std::int32_t r = 0; r < count; ++r, to += w.sizes.vocabulary)
-            for (token_id const token : w.token_of) to[token] = *from++;
+        bool const whole = w.vocabulary.is_whole();
+        products.multiply(*w.head, rows, count, whole ? to : short_rows.data());
+        if (!whole) w.vocabulary.spread(short_rows.data(), count, to);
     }
 
     std::shared_ptr<eagle_head_weights const> shared;
@@ -431,12 +374,9 @@ struct eagle_head_model::implementation {
 
     aligned_array<float> residual, inputs, normed, update, queries, keys_values, attention, gate_up, activation;
     aligned_array<float> short_rows;
-    aligned_array<std::byte> workspace;
     std::size_t scores_per_thread;
     aligned_array<float> scores;
-    team threads;
-    thread_choice choice;
-    int active = 1;
+    drafter_products products;
 };
 
 eagle_head_model::eagle_head_model(std::shared_ptr<eagle_head_weights const> weights)

@@ -16,6 +16,7 @@ struct multiply_add {
     static constexpr std::size_t parts = 2;
     static constexpr std::ptrdiff_t group_input_bytes = 8;
     static constexpr std::int32_t together = 6;
+    static constexpr std::int32_t of_many = 6;
     static constexpr std::size_t panels(std::size_t rows) { return rows == 1 ? 4 : rows == 2 ? 3 : rows == 3 ? 2 : 1; }
 
     static MULTIDRAFT_EXAMPLE_INLINE __m256 zero() { return _mm256_setzero_ps(); }
@@ -37,13 +38,14 @@ MULTIDRAFT_EXAMPLE_INLINE __m256i bytes_at(std::byte const* from) {
     return _mm256_loadu_si256(static_cast<__m256i const*>(static_cast<void const*>(from)));
 }
 
+constexpr long long two_seconds = static_cast<long long>(0xffff0000ffff0000ULL);
+constexpr __m256i mask_of_seconds = {two_seconds, two_seconds, two_seconds, two_seconds};
+
 /// Of each pair of bfloat16 the second, as floats. The mask stays in memory, and the pairs are not kept for the first:
 /// the sums of six rows leave no registers for them.
 MULTIDRAFT_EXAMPLE_INLINE __m256 second_of_pairs(std::byte const* from) {
-    constexpr long long two = static_cast<long long>(0xffff0000ffff0000ULL);
-    static constexpr __m256i mask = {two, two, two, two};
     __m256i both = bytes_at(from);
-    asm("vpand %1, %0, %0" : "+x"(both) : "m"(mask));
+    asm("vpand %1, %0, %0" : "+x"(both) : "m"(mask_of_seconds));
     return _mm256_castsi256_ps(both);
 }
 MULTIDRAFT_EXAMPLE_INLINE __m256 first_of_pairs(std::byte const* from) {
@@ -51,7 +53,62 @@ MULTIDRAFT_EXAMPLE_INLINE __m256 first_of_pairs(std::byte const* from) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(bytes_at(from), 16));
 }
 
+// Nine or twelve sums and three vectors of weights in one statement: of single ones g++ keeps some sums in memory.
+#define MULTIDRAFT_EXAMPLE_SUM3(x, a, b, c) \
+    "vbroadcastss " x                       \
+    "+%c[at](%[inputs]), %%ymm15\n\t"       \
+    "vfmadd231ps %%ymm12, %%ymm15, %" a     \
+    "\n\t"                                  \
+    "vfmadd231ps %%ymm13, %%ymm15, %" b     \
+    "\n\t"                                  \
+    "vfmadd231ps %%ymm14, %%ymm15, %" c "\n\t"
+#define MULTIDRAFT_EXAMPLE_SUM3_OF_3_ROWS       \
+    MULTIDRAFT_EXAMPLE_SUM3("0", "0", "1", "2") \
+    MULTIDRAFT_EXAMPLE_SUM3("64", "3", "4", "5") MULTIDRAFT_EXAMPLE_SUM3("128", "6", "7", "8")
+#define MULTIDRAFT_EXAMPLE_9_SUMS \
+    "+x"(s[0]), "+x"(s[1]), "+x"(s[2]), "+x"(s[3]), "+x"(s[4]), "+x"(s[5]), "+x"(s[6]), "+x"(s[7]), "+x"(s[8])
+/// `read` brings the weights into registers 12 to 14; 15 is for an input.
+#define MULTIDRAFT_EXAMPLE_ADD_WIDE(read, ...)                                                                       \
+    do {                                                                                                             \
+        if constexpr (R == 3)                                                                                        \
+            asm volatile(read MULTIDRAFT_EXAMPLE_SUM3_OF_3_ROWS:MULTIDRAFT_EXAMPLE_9_SUMS                            \
+                         : [weights] "r"(weights), [half] "r"(half), [inputs] "r"(inputs), [at] "i"(4 * (1 - part)), \
+                           __VA_ARGS__                                                                               \
+                         : "xmm12", "xmm13", "xmm14", "xmm15", "memory");                                            \
+        else                                                                                                         \
+            asm volatile(read MULTIDRAFT_EXAMPLE_SUM3_OF_3_ROWS MULTIDRAFT_EXAMPLE_SUM3("192", "9", "10", "11")      \
+                         : MULTIDRAFT_EXAMPLE_9_SUMS, "+x"(s[9]), "+x"(s[10]), "+x"(s[11])                           \
+                         : [weights] "r"(weights), [half] "r"(half), [inputs] "r"(inputs), [at] "i"(4 * (1 - part)), \
+                           __VA_ARGS__                                                                               \
+                         : "xmm12", "xmm13", "xmm14", "xmm15", "memory");                                            \
+    } while (false)
+
 struct bf16_weights : multiply_add {
+    static constexpr std::int32_t of_many = 4;
+    static constexpr std::ptrdiff_t half_bytes = 32;
+    template <std::size_t R, int part>
+    static MULTIDRAFT_EXAMPLE_INLINE void add_wide(std::byte const* weights, std::ptrdiff_t half,
+                                                   std::byte const* inputs, __m256 (&s)[3 * R]) {
+        if constexpr (part == 0)
+            MULTIDRAFT_EXAMPLE_ADD_WIDE(
+                "vmovups (%[weights]), %%ymm12\n\t"
+                "vmovups 32(%[weights]), %%ymm13\n\t"
+                "vmovups (%[weights],%[half]), %%ymm14\n\t"
+                "vandps %[mask], %%ymm12, %%ymm12\n\t"
+                "vandps %[mask], %%ymm13, %%ymm13\n\t"
+                "vandps %[mask], %%ymm14, %%ymm14\n\t",
+                [mask] "m"(mask_of_seconds));
+        else
+            MULTIDRAFT_EXAMPLE_ADD_WIDE(
+                "vmovdqu (%[weights]), %%ymm12\n\t"
+                "vmovdqu 32(%[weights]), %%ymm13\n\t"
+                "vmovdqu (%[weights],%[half]), %%ymm14\n\t"
+                "vpslld %[bits], %%ymm12, %%ymm12\n\t"
+                "vpslld %[bits], %%ymm13, %%ymm13\n\t"
+                "vpslld %[bits], %%ymm14, %%ymm14\n\t",
+                [bits] "i"(16));
+    }
+
     static constexpr std::ptrdiff_t group_bytes = 64;
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, __m256 (&w)[vectors]) {
@@ -61,7 +118,18 @@ struct bf16_weights : multiply_add {
 };
 
 struct f32_weights : multiply_add {
+    static constexpr std::int32_t of_many = 4;
+    static constexpr std::ptrdiff_t half_bytes = 32;
     static constexpr std::ptrdiff_t group_bytes = 128;
+    template <std::size_t R, int part>
+    static MULTIDRAFT_EXAMPLE_INLINE void add_wide(std::byte const* weights, std::ptrdiff_t half,
+                                                   std::byte const* inputs, __m256 (&s)[3 * R]) {
+        MULTIDRAFT_EXAMPLE_ADD_WIDE(
+            "vmovups %c[first](%[weights]), %%ymm12\n\t"
+            "vmovups %c[first]+32(%[weights]), %%ymm13\n\t"
+            "vmovups %c[first](%[weights],%[half]), %%ymm14\n\t",
+            [first] "i"(64 * part));
+    }
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, __m256 (&w)[vectors]) {
         auto const* const at = static_cast<float const*>(static_cast<void const*>(from + 64 * part));
@@ -90,6 +158,8 @@ struct block_weights : multiply_add {
     static constexpr std::ptrdiff_t group_input_bytes = layout::group_input_bytes;
     static constexpr std::ptrdiff_t group_bytes = layout::group_bytes;
     static constexpr std::ptrdiff_t scale_bytes = layout::scale_bytes;
+    static constexpr std::int32_t together = 5;  // a sixth row has no registers
+    static constexpr std::int32_t of_many = 5;
     static constexpr std::size_t panels(std::size_t rows) { return rows == 1 ? 2 : 1; }
 
     /// Of the outputs 0 to 7 and 8 to 15, without structures in it, which g++ would copy through other registers.
@@ -130,13 +200,18 @@ struct block_weights : multiply_add {
     }
 };
 
+template <class A>
+constexpr kernel made(weight_type type) {
+    return {"avx2", type, input_form::floats, A::together, A::of_many, multiply<A>};
+}
+
 constexpr kernel list[] = {
-    {"avx2", weight_type::bf16, input_form::floats, multiply_add::together, multiply<bf16_weights>},
-    {"avx2", weight_type::f32, input_form::floats, multiply_add::together, multiply<f32_weights>},
-    {"avx2", weight_type::int8, input_form::floats, multiply_add::together, multiply<int8_weights>},
-    {"avx2", weight_type::q8_0, input_form::floats, multiply_add::together, multiply<block_weights<weight_type::q8_0>>},
-    {"avx2", weight_type::q4_0, input_form::floats, multiply_add::together, multiply<block_weights<weight_type::q4_0>>},
-    {"avx2", weight_type::q4_1, input_form::floats, multiply_add::together, multiply<block_weights<weight_type::q4_1>>},
+    made<bf16_weights>(weight_type::bf16),
+    made<f32_weights>(weight_type::f32),
+    made<int8_weights>(weight_type::int8),
+    made<block_weights<weight_type::q8_0>>(weight_type::q8_0),
+    made<block_weights<weight_type::q4_0>>(weight_type::q4_0),
+    made<block_weights<weight_type::q4_1>>(weight_type::q4_1),
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ struct vectors_of_16 {
     using vector = __m512;
     static constexpr std::size_t vectors = 1;
     static constexpr std::int32_t together = 12;
+    static constexpr std::int32_t of_many = together;
     static constexpr std::size_t panels(std::size_t rows) {
         return rows == 1 ? 6 : rows == 2 ? 4 : rows == 3 ? 4 : rows == 4 ? 3 : 2;
     }

@@ -68,12 +68,28 @@ struct task {
     std::size_t output_row;  ///< numbers from one row of outputs to the next
 };
 
+/// Rows that are multiplied together.
+struct row_groups {
+    std::int32_t rows, count;
+
+    /// As few groups as `together` allows, or of about `of_many` rows where these are more; all as even as possible.
+    constexpr row_groups(std::int32_t all, std::int32_t together, std::int32_t of_many) noexcept
+        : rows(all), count((all + together - 1) / together) {
+        std::int32_t const smaller = (all + 1) / of_many;
+        if (smaller > count) count = smaller;
+    }
+    [[nodiscard]] constexpr std::int32_t size(std::int32_t g) const noexcept {
+        return rows / count + (g < rows % count ? 1 : 0);
+    }
+};
+
 /// A way to multiply.
 struct kernel {
     char const* name;
     weight_type weights;
     input_form inputs;
     std::int32_t together;  ///< rows taken together at most
+    std::int32_t of_many;   ///< about as many in a call of many rows
     void (*run)(task const&);
 
     /// Inputs taken together: 64 bytes of a row of inputs. Rows are padded with zeros to a multiple.

@@ -172,10 +172,10 @@ void store_panel(kernel const& k, float const* rows, std::int32_t count, std::in
 
 void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs, bool rounded,
           std::byte* to) {
-    std::int32_t const groups = (count + k.together - 1) / k.together;
+    row_groups const groups(count, k.together, k.of_many);
     std::size_t const row_bytes = packed_bytes(k, inputs, 1);
-    for (std::int32_t g = 0; g < groups; ++g) {
-        std::int32_t const taken = count / groups + (g < count % groups ? 1 : 0);
+    for (std::int32_t g = 0; g < groups.count; ++g) {
+        std::int32_t const taken = groups.size(g);
         store_rows({k.inputs, k.step(), rounded}, rows, stride, taken, inputs, to);
         rows += static_cast<std::size_t>(taken) * stride;
         to += static_cast<std::size_t>(taken) * row_bytes;

@@ -31,9 +31,11 @@ struct multiply_add {
     static constexpr std::ptrdiff_t group_input_bytes = 8;
 #if defined(__aarch64__)
     static constexpr std::int32_t together = 6;
+    static constexpr std::int32_t of_many = together;
     static constexpr std::size_t panels(std::size_t rows) { return rows <= 2 ? 2 : 1; }
 #else
     static constexpr std::int32_t together = 2;
+    static constexpr std::int32_t of_many = together;
     static constexpr std::size_t panels(std::size_t rows) { return rows == 1 ? 2 : 1; }
 #endif
 
@@ -139,14 +141,17 @@ struct block_weights : multiply_add {
 };
 
 constexpr kernel list[] = {
-    {"portable", weight_type::bf16, input_form::floats, multiply_add::together, multiply<bf16_weights>},
-    {"portable", weight_type::f32, input_form::floats, multiply_add::together, multiply<f32_weights>},
-    {"portable", weight_type::int8, input_form::floats, multiply_add::together, multiply<int8_weights>},
-    {"portable", weight_type::q8_0, input_form::floats, multiply_add::together,
+    {"portable", weight_type::bf16, input_form::floats, multiply_add::together, multiply_add::of_many,
+     multiply<bf16_weights>},
+    {"portable", weight_type::f32, input_form::floats, multiply_add::together, multiply_add::of_many,
+     multiply<f32_weights>},
+    {"portable", weight_type::int8, input_form::floats, multiply_add::together, multiply_add::of_many,
+     multiply<int8_weights>},
+    {"portable", weight_type::q8_0, input_form::floats, multiply_add::together, multiply_add::of_many,
      multiply<block_weights<weight_type::q8_0>>},
-    {"portable", weight_type::q4_0, input_form::floats, multiply_add::together,
+    {"portable", weight_type::q4_0, input_form::floats, multiply_add::together, multiply_add::of_many,
      multiply<block_weights<weight_type::q4_0>>},
-    {"portable", weight_type::q4_1, input_form::floats, multiply_add::together,
+    {"portable", weight_type::q4_1, input_form::floats, multiply_add::together, multiply_add::of_many,
      multiply<block_weights<weight_type::q4_1>>},
 };
 

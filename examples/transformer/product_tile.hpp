@@ -12,8 +12,13 @@
 //   the `group_bytes` of weights and the `group_input_bytes` of inputs. `add(vector, operand, input)`.
 // - Weights in blocks, each of two steps: `read_scales(weights, scales)` makes its `scales` of the `scale_bytes` before
 //   the groups of a block, and `read_operands<part>(weights, scales, operands)` takes them.
-// - `together`: the most rows R; `panels(R)`: the N for so many rows: enough independent sums to hide the latency of
-//   the additions, few enough for the registers.
+// - `together`: the most rows R, `of_many` about as many in a call of many; `panels(R)`: the N for so many rows: enough
+// independent
+//   sums to hide the latency of the additions, few enough for the registers.
+// - `half_bytes`, where three vectors times 3 or 4 rows are enough sums and one or two panels are not: those of a
+// vector in
+//   a part. `add_wide<R, part>(weights, half, inputs, sums)` takes a panel and the vector that lies `half` bytes
+//   further.
 #pragma once
 
 #include <cstddef>
@@ -89,7 +94,7 @@ struct block_layout {
 };
 
 /// How far ahead of the product weights are fetched, in a tile that reads them from memory.
-constexpr std::ptrdiff_t fetch_distance = 2048;
+constexpr std::ptrdiff_t fetch_distance = 4096;
 
 constexpr std::int32_t smaller(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
 
@@ -153,11 +158,15 @@ MULTIDRAFT_EXAMPLE_INLINE void fetch_panels(std::byte const* weights, std::ptrdi
     }
 }
 
-/// Weights that a tile fetches while it multiplies, for later tiles: `bytes` of them in each step.
+/// Weights that a tile fetches while it multiplies, for later tiles: `bytes` of them with each group of inputs.
 struct fetched {
     std::byte const* at = nullptr;
     std::ptrdiff_t bytes = 0;
 };
+MULTIDRAFT_EXAMPLE_INLINE void fetch_step(fetched& others) {
+    fetch(others.at);
+    others.at += others.bytes;
+}
 
 /// Adds the products of `steps` steps. Fetches the weights that lie `ahead` bytes further on if it `streams`, otherwise
 /// those of `others`.
@@ -167,10 +176,6 @@ MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff
                                           typename A::vector (&sums)[R * N * A::vectors]) {
     typename unit<A>::scales scales[N];
     for (std::int32_t s = 0; s < steps; ++s, inputs += static_cast<std::ptrdiff_t>(R) * input_step) {
-        if constexpr (!streams) {
-            for (std::byte const* const end = others.at + others.bytes; others.at < end; others.at += 64)
-                fetch(others.at);
-        }
         if constexpr (arithmetic_in_blocks<A>) {
             if (s % unit<A>::steps == 0) {
                 if constexpr (streams) fetch_panels<N>(weights + ahead, panel_bytes, A::scale_bytes);
@@ -182,10 +187,25 @@ MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff
         }
         MULTIDRAFT_EXAMPLE_ROLLED
         for (std::ptrdiff_t at = 0; at < input_step; at += A::group_input_bytes, weights += A::group_bytes) {
-            if constexpr (streams) fetch_panels<N>(weights + ahead, panel_bytes, A::group_bytes);
+            if constexpr (streams)
+                fetch_panels<N>(weights + ahead, panel_bytes, A::group_bytes);
+            else
+                fetch_step(others);
             add_parts<A, R, N>(weights, panel_bytes, inputs + at, scales, sums);
         }
     }
+}
+
+/// Writes the sums of the outputs from `begin` on, `count` of them.
+template <std::size_t count>
+MULTIDRAFT_EXAMPLE_INLINE void write_outputs(task const& t, float (&totals)[count], std::int32_t begin, float* row) {
+    std::int32_t const there = smaller(static_cast<std::int32_t>(count), t.outputs - begin);
+    if (t.scales != nullptr)
+        for (std::int32_t i = 0; i < there; ++i) totals[i] *= t.scales[begin + i];
+    if (there == static_cast<std::int32_t>(count))
+        __builtin_memcpy(row + begin, totals, sizeof totals);
+    else
+        for (std::int32_t i = 0; i < there; ++i) row[begin + i] = totals[i];
 }
 
 /// The sums of R rows and N panels from panel `p` on.
@@ -213,21 +233,55 @@ void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float
     MULTIDRAFT_EXAMPLE_UNROLL
     for (std::size_t n = 0; n < N; ++n) {
         std::int32_t const begin = (p + static_cast<std::int32_t>(n)) * panel;
-        std::int32_t const there = smaller(panel, t.outputs - begin);
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::size_t r = 0; r < R; ++r) {
             float totals[panel];
             MULTIDRAFT_EXAMPLE_UNROLL
             for (std::size_t v = 0; v < A::vectors; ++v)
                 A::write(sums[(r * N + n) * A::vectors + v], totals + v * (panel / A::vectors));
-            if (t.scales != nullptr)
-                for (std::int32_t i = 0; i < there; ++i) totals[i] *= t.scales[begin + i];
-            float* const to = output + r * t.output_row + begin;
-            if (there == panel)
-                __builtin_memcpy(to, totals, sizeof totals);
-            else
-                for (std::int32_t i = 0; i < there; ++i) to[i] = totals[i];
+            write_outputs(t, totals, begin, output + r * t.output_row);
         }
+    }
+}
+
+/// Whether tiles of R rows are of panels and halves of others.
+template <class A, std::size_t R>
+constexpr bool wide = requires {
+    A::half_bytes;
+}
+&&(R == 3 || R == 4);
+
+/// The same for panel `p` and a half of panel `of`, the second if `upper`. Panels follow each other in memory: at the
+/// end of one, what is fetched ahead is of the next.
+template <class A, std::size_t R, bool streams>
+void multiply_wide_tile(task const& t, std::int32_t p, std::int32_t of, bool upper, std::byte const* inputs,
+                        float* output, fetched& others) {
+    std::ptrdiff_t const panel_bytes = t.steps / unit<A>::steps * unit<A>::bytes;
+    std::byte const* weights = t.weights + p * panel_bytes;
+    std::ptrdiff_t const half = (of - p) * panel_bytes + (upper ? A::half_bytes : 0);
+    typename A::vector sums[3 * R];
+    MULTIDRAFT_EXAMPLE_UNROLL
+    for (auto& sum : sums) sum = A::zero();
+    for (std::int32_t s = 0; s < t.steps; ++s, inputs += static_cast<std::ptrdiff_t>(R) * input_step) {
+        MULTIDRAFT_EXAMPLE_ROLLED
+        for (std::ptrdiff_t at = 0; at < input_step; at += A::group_input_bytes, weights += A::group_bytes) {
+            if constexpr (streams)
+                fetch_panels<2>(weights + fetch_distance, half, A::group_bytes);
+            else
+                fetch_step(others);
+            A::template add_wide<R, 0>(weights, half, inputs + at, sums);
+            A::template add_wide<R, 1>(weights, half, inputs + at, sums);
+        }
+    }
+    constexpr std::int32_t lanes = panel / 2;
+    MULTIDRAFT_EXAMPLE_UNROLL
+    for (std::size_t r = 0; r < R; ++r) {
+        float whole[panel], rest[lanes];
+        A::write(sums[3 * r], whole);
+        A::write(sums[3 * r + 1], whole + lanes);
+        A::write(sums[3 * r + 2], rest);
+        write_outputs(t, whole, p * panel, output + r * t.output_row);
+        write_outputs(t, rest, of * panel + (upper ? lanes : 0), output + r * t.output_row);
     }
 }
 
@@ -236,6 +290,12 @@ template <class A, std::size_t R, bool streams>
 void multiply_rows(task const& t, std::int32_t p, std::int32_t end, std::byte const* inputs, float* output,
                    fetched& others) {
     constexpr std::size_t N = A::panels(R);
+    if constexpr (wide<A, R>) {
+        if (end - p == 3) {
+            multiply_wide_tile<A, R, streams>(t, p, p + 1, false, inputs, output, others);
+            return multiply_wide_tile<A, R, streams>(t, p + 2, p + 1, true, inputs, output, others);
+        }
+    }
     if (end - p == static_cast<std::int32_t>(N)) return multiply_tile<A, R, N, streams>(t, p, inputs, output, others);
     for (; p < end; ++p) multiply_tile<A, R, 1, streams>(t, p, inputs, output, others);
 }
@@ -248,34 +308,36 @@ void multiply_some(std::int32_t rows, task const& t, std::int32_t p, std::int32_
     if constexpr (R > 1) multiply_some<A, R - 1, streams>(rows, t, p, end, inputs, output, others);
 }
 
-/// Rows that are multiplied together: groups as even as possible, of at most `together`.
-struct row_groups {
-    std::int32_t rows, count;
-    row_groups(std::int32_t all, std::int32_t together) : rows(all), count((all + together - 1) / together) {}
-    [[nodiscard]] std::int32_t size(std::int32_t g) const { return rows / count + (g < rows % count ? 1 : 0); }
-};
+/// Panels of a tile, or of the two tiles that share one.
+template <class A, std::size_t R>
+constexpr std::int32_t tile_panels(std::int32_t rows) {
+    if (rows == static_cast<std::int32_t>(R)) return wide<A, R> ? 3 : static_cast<std::int32_t>(A::panels(R));
+    if constexpr (R > 1)
+        return tile_panels<A, R - 1>(rows);
+    else
+        return 1;
+}
 
 template <class A>
 void multiply(task const& t) {
     flush_denormals const scope;
-    constexpr std::int32_t together = A::together;
-    row_groups const groups(t.rows, together);
+    row_groups const groups(t.rows, A::together, A::of_many);
     if (groups.count == 1) {
-        auto const width = static_cast<std::int32_t>(A::panels(static_cast<std::size_t>(t.rows)));
+        std::int32_t const width = tile_panels<A, A::together>(t.rows);
         fetched none;
         for (std::int32_t p = t.first; p < t.last; p += width)
             multiply_some<A, A::together, true>(t.rows, t, p, smaller(p + width, t.last), t.inputs, t.output, none);
         return;
     }
-    // Two panels stay in a cache while group after group of rows is multiplied by them; meanwhile the next are fetched.
-    constexpr std::int32_t width = 2;
+    // A few panels stay in a cache while group after group of rows is multiplied by them; meanwhile the next are
+    // fetched.
+    constexpr std::int32_t width = wide<A, A::of_many> ? 3 : 2;
     std::ptrdiff_t const panel_bytes = t.steps / unit<A>::steps * unit<A>::bytes;
     for (std::int32_t p = t.first; p < t.last; p += width) {
         std::int32_t const end = smaller(p + width, t.last);
         std::int32_t const next = smaller(end + width, t.last);
-        std::ptrdiff_t const lines = (next - end) * panel_bytes / 64;
-        std::ptrdiff_t const calls = std::ptrdiff_t{groups.count} * t.steps;
-        fetched others{t.weights + end * panel_bytes, (lines + calls - 1) / calls * 64};
+        std::ptrdiff_t const calls = std::ptrdiff_t{groups.count} * 2 * t.steps * (input_step / A::group_input_bytes);
+        fetched others{t.weights + end * panel_bytes, ((next - end) * panel_bytes + calls - 1) / calls};
         std::byte const* inputs = t.inputs;
         float* output = t.output;
         for (std::int32_t g = 0; g < groups.count; ++g) {

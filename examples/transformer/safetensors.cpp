@@ -32,7 +32,9 @@ std::optional<tensor_type> type_from(std::string const& name) {
 }
 
 /// The bytes of an integer of that type; 0 for other types.
-std::size_t integer_size(std::string const& name) { return name == "I64" ? 8 : name == "BOOL" ? 1 : 0; }
+std::size_t integer_size(std::string const& name) {
+    return name == "I64" ? 8 : name == "I32" ? 4 : name == "BOOL" ? 1 : 0;
+}
 
 /// A non-negative integer of the header.
 std::optional<std::uint64_t> natural(json const& value) {
@@ -82,7 +84,7 @@ void tensor_store::add(std::filesystem::path const& path) {
         auto const type = dtype.is_string() ? type_from(dtype.get<std::string>()) : std::nullopt;
         std::size_t const of_integers = dtype.is_string() ? integer_size(dtype.get<std::string>()) : 0;
         if (!type && of_integers == 0)
-            complain("dtype = " + dtype.dump() + ": only F32, F16, BF16, I64 and BOOL are read");
+            complain("dtype = " + dtype.dump() + ": only F32, F16, BF16, I64, I32 and BOOL are read");
 
         json const& dimensions = fields["shape"];
         if (!dimensions.is_array()) complain("shape = " + dimensions.dump() + ": must be a list of sizes");
@@ -233,16 +235,20 @@ tensor_view const& tensor_store::get(std::string const& name, std::vector<std::i
 std::vector<std::int64_t> tensor_store::get_integers(std::string const& name, std::int64_t count) const {
     auto const found = integers_.find(name);
     if (found == integers_.end())
-        refuse_tensor(name, tensors_.contains(name) ? ": must be of I64 or BOOL" : " is missing");
+        refuse_tensor(name, tensors_.contains(name) ? ": must be of I64, I32 or BOOL" : " is missing");
     integers const& one = found->second;
     if (one.shape != std::vector{count})
         refuse_tensor(name, ": shape = " + text(one.shape) + ": config.json makes it " + text({count}));
     std::vector<std::int64_t> values(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < values.size(); ++i)
-        if (one.size == sizeof values[i])
+        if (one.size == sizeof values[i]) {
             std::memcpy(&values[i], one.bytes.data() + i * one.size, one.size);
-        else
+        } else if (std::int32_t narrow = 0; one.size == sizeof narrow) {
+            std::memcpy(&narrow, one.bytes.data() + i * one.size, one.size);
+            values[i] = narrow;
+        } else {
             values[i] = one.bytes[i] == std::byte{0} ? 0 : 1;
+        }
     return values;
 }
 

@@ -21,7 +21,7 @@ class gguf_file;
 
 /// The tensors of a model: of a directory's `model.safetensors`, or of the shards that `model.safetensors.index.json`
 /// lists, or of a GGUF file, by the names that they have in the others. The files stay mapped while a `tensor_store` of
-/// them lives and must not be changed. Numbers are F32, F16 or BF16, integers I64 or BOOL. Errors are
+/// them lives and must not be changed. Numbers are F32, F16 or BF16, integers I64, I32 or BOOL. Errors are
 /// `std::runtime_error` and name the file, the tensor and the value.
 class tensor_store {
 public:
@@ -40,7 +40,7 @@ public:
     /// The bytes of all tensors' files.
     [[nodiscard]] std::size_t bytes() const noexcept;
 
-    /// The integers of the tensor of that name and number, I64 or BOOL (0 and 1).
+    /// The integers of the tensor of that name and number, I64, I32 or BOOL (0 and 1).
     [[nodiscard]] std::vector<std::int64_t> get_integers(std::string const& name, std::int64_t count) const;
 
     /// Throws where there is a tensor of another name: for models of which all tensors are read.
@@ -63,7 +63,7 @@ private:
     struct integers {
         std::vector<std::int64_t> shape;
         std::span<std::byte const> bytes;
-        std::size_t size;  ///< bytes of one: 8, or 1 of a truth value
+        std::size_t size;  ///< bytes of one: 8 or 4, or 1 of a truth value
         std::shared_ptr<mapped_file const> file;
     };
 

@@ -57,7 +57,7 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
     std::string const head_name =
         config.tied_head && !tensors.contains("lm_head.weight") ? "model.embed_tokens.weight" : "lm_head.weight";
     // Shapes are checked before the first matrix is converted.
-    tensor_view const& head_tensor = tensors.get(head_name, {config.vocabulary, hidden});
+    head_tensor = &tensors.get(head_name, {config.vocabulary, hidden});
     embedding = &tensors.get("model.embed_tokens.weight", {config.vocabulary, hidden});
     final_norm = vector("model.norm.weight");
     parameters = matrices + hidden + 2 * std::int64_t{hidden} * config.layers +
@@ -67,7 +67,7 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
         bytes_per_step = size(matrices) * 2;
         return;
     }
-    std::size_t const model_bytes = loaded_bytes(size(matrices), head_tensor.type, numbers);
+    std::size_t const model_bytes = loaded_bytes(size(matrices), head_tensor->type, numbers);
     chooses_threads = options.threads == 0 && model_bytes >= small_model_bytes;
     threads = options.threads != 0 ? options.threads : chooses_threads ? available_threads() : 1;
     make_layers(head_name, options, model_bytes);

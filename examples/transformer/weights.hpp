@@ -48,6 +48,7 @@ struct transformer_weights::implementation {
     std::int64_t parameters = 0;
 
     tensor_view const* embedding = nullptr;
+    tensor_view const* head_tensor = nullptr;  ///< what `head` was made of
     std::vector<layer> layers;
     std::vector<float> final_norm;
     std::unique_ptr<linear> head;

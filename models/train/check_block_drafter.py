@@ -27,7 +27,7 @@ def read(directory):
             bits = np.frombuffer(data[begin:end], dtype=np.uint16).astype(np.uint32) << 16
             numbers = bits.view(np.float32)
         else:
-            numbers = np.frombuffer(data[begin:end], dtype={"F32": np.float32, "I64": np.int64, "BOOL": np.bool_}[entry["dtype"]])
+            numbers = np.frombuffer(data[begin:end], dtype={"F32": np.float32, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_}[entry["dtype"]])
         tensors[name] = numbers.reshape(entry["shape"])
     return config, tensors
 
@@ -94,6 +94,10 @@ class BlockDrafter:
     def __init__(self, directory, target):
         self.c, self.w = read(directory)
         self.embedding = target.w["model.embed_tokens.weight"]
+        # Its tokens among the target's.
+        self.tokens = np.arange(len(self.embedding))
+        if "d2t" in self.w:
+            self.tokens = np.arange(len(self.w["d2t"])) + self.w["d2t"]
         groups = range(self.c["num_key_value_heads"])
         self.context = [([[] for _ in groups], [[] for _ in groups]) for _ in range(self.c["num_hidden_layers"])]
         self.length = 0
@@ -139,8 +143,19 @@ class BlockDrafter:
             x = after
         return [self.norm(row, "norm") for row in x]
 
+    def base_row(self, hidden):
+        """Over the target's tokens; minus infinity at one that it does not have."""
+        row = np.full(len(self.embedding), -np.inf)
+        row[self.tokens] = self.embedding[self.tokens] @ hidden
+        return row
+
     def term(self, parent):
-        return self.w["markov_head.markov_w2.weight"] @ self.w["markov_head.markov_w1.weight"][parent]
+        """The same, 0 there; and nothing after a parent that it does not have."""
+        row = np.zeros(len(self.embedding))
+        (number,) = np.nonzero(self.tokens == parent)
+        if len(number):
+            row[self.tokens] = self.w["markov_head.markov_w2.weight"] @ self.w["markov_head.markov_w1.weight"][number[0]]
+        return row
 
 
 def log_sum_exp(row):
@@ -174,13 +189,13 @@ def main(target_directory, directory):
         hidden = drafter.block(ids[-1])
         for k, row in enumerate(hidden):
             compare(f"{name}: slot {k}", row[:8], case["hidden_rows"][k])
-            base = drafter.embedding @ row
-            if k == 0:
+            base = drafter.base_row(row)
+            if k == 0 and "base_row_0" in case:
                 compare(f"{name}: base row 0", base, case["base_row_0"])
             compare_row(f"{name}: base row {k}", base, case["base_rows"][k])
             along = case["rows_along_it"][k]
             compare_row(f"{name}: row {k}", base + drafter.term(along["parent"]), along)
-    for token, theirs in reference["markov_terms"].items():
+    for token, theirs in reference.get("markov_terms", {}).items():
         term = drafter.term(int(token))
         compare(f"term of {token}", term[:8], theirs["first"])
         compare_row(f"term of {token}", term, theirs)

@@ -156,6 +156,8 @@ OPTIONS_OF = {
     # Run by the test llama_cpp.program, where llama.cpp is there.
     LLAMA + '-p "And the LORD said" -n 128 --temp 0.7 --tree 2x1x1': "examples/llama_cpp/main.cpp",
     LLAMA + '-f question.txt --chat -sys "Be brief." --tree auto --stream': "examples/llama_cpp/main.cpp",
+    LLAMA + "--prompt-file questions.txt --parallel 8 --chat --tree 2x1 --json": "examples/llama_cpp/main.cpp",
+    "--parallel": "examples/llama_cpp/main.cpp",
     "--tree auto": "examples/llama_cpp/main.cpp",
     "--tree": "examples/llama_cpp/main.cpp",
     "--budget": "examples/llama_cpp/main.cpp",
@@ -181,11 +183,12 @@ OPTIONS_OF = {
     # With a chat model: run by the test examples.chat.
     **dict.fromkeys((
         'tools/demo --chat "Why is the sky blue?"', "tools/demo --chat", "generate --chat", "generate --draft", "generate --draft lookup",
+        "generate --draft DIRECTORY", "generate --drafter independent", "generate --seed",
         'tools/demo --target FILE.gguf --prompt "The capital of France is" --tokens 12', "generate --tokens", "generate --precision",
         "generate --method autoregressive", "generate --system", "generate --tokenizer"), "examples/generate/main.cpp"),
     # Run by the tests of generate and of bench/paper_tables.
     **dict.fromkeys((
-        "--beams", "--costs FILE", "--draft-temperature 0", "--drafter DIRECTORY", "--drafter block", "--drafter eagle", "--joint-threshold",
+        "--beams", "--candidates K", "--costs FILE", "--draft-temperature 0", "--drafter DIRECTORY", "--drafter block", "--drafter eagle", "--joint-threshold",
         "--least", "--method auto", "--stop-below", "--stop-by probabilities", "--tree 4x2x2x1", "--tree best",
         "--tree eagle", "--tree fork:3x4", "--tree reach", "generate --compare --json",
         "--list-methods --drafter eagle", "generate --drafter DIRECTORY", "generate --drafter build/block",

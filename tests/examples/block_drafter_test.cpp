@@ -81,13 +81,17 @@ std::vector<float> rows_after(block_drafter_model& model, std::span<token_id con
     return logits;
 }
 
-/// Within 1e-4 of the largest number of the row.
+/// Within 1e-4 of the largest number of the row; minus infinity where that is.
 void expect_close(std::span<float const> ours, row_of_numbers const& theirs, std::string const& what) {
     ASSERT_EQ(ours.size(), theirs.size()) << what;
     double largest = 0;
-    for (double const x : theirs) largest = std::max(largest, std::abs(x));
+    for (double const x : theirs)
+        if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
     for (std::size_t i = 0; i < theirs.size(); ++i)
-        ASSERT_NEAR(static_cast<double>(ours[i]), theirs[i], 1e-4 * largest) << what << ", number " << i;
+        if (std::isfinite(theirs[i]))
+            ASSERT_NEAR(static_cast<double>(ours[i]), theirs[i], 1e-4 * largest) << what << ", number " << i;
+        else
+            ASSERT_EQ(static_cast<double>(ours[i]), theirs[i]) << what << ", number " << i;
 }
 
 /// Texts of a loop at temperature 0 are the target's, and afterwards the drafter has the rows of one that has read the
@@ -111,6 +115,7 @@ std::int64_t expect_text_of_the_target(transformer& target, block_drafter_model&
         }
         accepted += found.metrics.accepted;
         text.insert(text.end(), found.tokens.begin(), found.tokens.end());
+        if (text.size() > static_cast<std::size_t>(model.context_limit())) continue;
         other.keep(0, {});
         other.expose_features(model.weights()->target_layers());
         block_drafter_model anew(model.weights());
@@ -220,6 +225,177 @@ TEST_F(block_drafter, has_the_rows_of_published_layouts) {
     block_drafter_model of_drafter(weights);
     auto const logits = rows_after(of_drafter, std::vector<token_id>{3}, 1);
     expect_close(logits, dspark.times("embed_tokens.weight", dspark.hidden(target, {3})[0]), "tied");
+}
+
+// Fewer tokens than the target, in every layout: a head that is gathered from the target's or from its own embedding,
+// or has a row for each of its tokens.
+TEST_F(block_drafter, has_the_rows_of_fewer_tokens) {
+    std::vector<token_id> const some{0, 1, 5, 6, 7, 13, 20, 22, 31, 38, 39};
+    plain_block_drafter shared = drafter;
+    shared.config["embedding_and_head_of"] = "target";
+    plain_block_drafter dspark = drafter;
+    dspark.publish_as_dspark();
+    plain_block_drafter tied = dspark;
+    tied.config["tie_word_embeddings"] = true;
+    tied.tensors.erase("lm_head.weight");
+    plain_block_drafter dflash = drafter;
+    dflash.publish_as_dflash();
+    for (plain_block_drafter one : {shared, dspark, tied, dflash}) {
+        one.have_only(some);
+        one.integer_bytes = one.first_slot() == 0 ? 4 : 8;
+        for (bool const in_bfloat16 : {false, true}) {
+            target.write(directory / "target", in_bfloat16);
+            one.write(directory / "drafter", in_bfloat16);
+            load();
+            EXPECT_EQ(weights->config().draft_vocabulary, 11);
+            transformer model = new_target();
+            block_drafter_model of_drafter(weights);
+            ASSERT_EQ(of_drafter.vocabulary(), 40);
+            auto const text = tiny_text(30, 4);
+            observe(of_drafter, features_of(model, std::span(text).first(29)));
+            auto const rows = static_cast<std::size_t>(of_drafter.block_size());
+            auto const logits = rows_after(of_drafter, text, of_drafter.block_size());
+            EXPECT_TRUE(same_bits(rows_after(of_drafter, text, 1), std::span(logits).first(40)));
+            auto const hidden = one.hidden(target, text);
+            for (std::size_t k = 0; k < rows; ++k) {
+                std::string const what = "slot " + std::to_string(k + one.first_slot());
+                auto const row = one.base_row(target, hidden[k + one.first_slot()]);
+                auto const ours = std::span(logits).subspan(40 * k, 40);
+                expect_close(ours, row, what);
+                // A parent that it has, and one that it does not have.
+                for (token_id const parent : {13, 12}) {
+                    if (weights->config().markov_rank == 0) break;
+                    std::vector<float> with_term(ours.begin(), ours.end());
+                    of_drafter.add_parent_term(0, parent, with_term);
+                    auto expected = row;
+                    plain_model::add_to(expected, one.term(parent));
+                    expect_close(with_term, expected, what + " after " + std::to_string(parent));
+                    EXPECT_EQ(same_bits(with_term, ours), parent == 12);
+                }
+            }
+        }
+    }
+}
+
+// The likeliest tokens of its rows, by their logits before the term of the parent.
+TEST_F(block_drafter, gives_short_rows) {
+    for (bool const fewer : {false, true}) {
+        if (fewer) drafter.have_only({0, 1, 5, 6, 7, 13, 20, 22, 31, 38, 39});
+        drafter.write(directory / "drafter");
+        load();
+        transformer model = new_target();
+        block_drafter_model whole(weights);
+        auto const text = tiny_text(30, 4);
+        observe(whole, features_of(model, std::span(text).first(29)));
+        auto const logits = rows_after(whole, text, 4);
+        for (std::int32_t const count : {1, 4, fewer ? 11 : 40}) {
+            auto const width = static_cast<std::size_t>(count);
+            md::examples::short_block_drafter few(whole, count);
+            ASSERT_EQ(few.candidates(), count);
+            std::vector<token_id> tokens(3 * width);
+            std::vector<float> found(3 * width);
+            few.rows(text, tokens, found);
+            for (std::size_t r = 0; r < 3; ++r) {
+                std::vector<float> row(logits.begin() + static_cast<std::ptrdiff_t>(40 * r),
+                                       logits.begin() + static_cast<std::ptrdiff_t>(40 * (r + 1)));
+                auto const own = std::span(tokens).subspan(r * width, width);
+                auto const its = std::span(found).subspan(r * width, width);
+                EXPECT_TRUE(std::ranges::is_sorted(own, std::ranges::less_equal{}));
+                for (std::size_t k = 0; k < width; ++k) EXPECT_EQ(its[k], row[static_cast<std::size_t>(own[k])]);
+                auto sorted = row;
+                std::ranges::sort(sorted, std::greater<>());
+                EXPECT_EQ(std::ranges::min(its), sorted[width - 1]);
+                for (token_id const parent : {13, 12}) {
+                    std::vector<float> with_term(its.begin(), its.end());
+                    auto whole_row = row;
+                    few.add_parent_term(0, parent, own, with_term);
+                    whole.add_parent_term(0, parent, whole_row);
+                    for (std::size_t k = 0; k < width; ++k)
+                        EXPECT_NEAR(with_term[k], whole_row[static_cast<std::size_t>(own[k])], 1e-5);
+                }
+            }
+            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { few.rows(text, tokens, std::span(found).first(2)); }),
+                           count == 1 ? "tokens.size = 3" : "logits.size = 2");
+            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { few.add_parent_term(0, 40, tokens, found); }),
+                           "token = 40");
+        }
+        for (std::int32_t const wrong : {0, fewer ? 12 : 41})
+            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { md::examples::short_block_drafter(whole, wrong); }),
+                           "candidates = " + std::to_string(wrong));
+    }
+    // Of equal logits the first ones.
+    for (float& x : drafter.tensors["norm.weight"].numbers) x = 0;
+    drafter.write(directory / "drafter");
+    load();
+    block_drafter_model flat(weights);
+    md::examples::short_block_drafter few(flat, 3);
+    std::vector<token_id> tokens(3);
+    std::vector<float> found(3);
+    few.rows(std::vector<token_id>{1}, tokens, found);
+    EXPECT_EQ(tokens, (std::vector<token_id>{0, 1, 5}));
+}
+
+TEST_F(block_drafter, drafts_of_fewer_tokens_for_the_text_of_the_target) {
+    drafter.have_only({2, 3, 5, 6, 7, 13, 14, 20, 22, 25, 31, 33, 38, 39});
+    drafter.write(directory / "drafter");
+    load();
+    transformer model = new_target();
+    block_drafter_model of_drafter(weights);
+    using nested = md::verify::nested_ranked_block<md::law::stratified>;
+    using rejection = md::verify::recursive_rejection<md::law::sequential>;
+    std::int64_t by_nested = 0, by_rejection = 0;
+    for (float const temperature : {0.0F, 1.0F}) {
+        by_nested += expect_text_of_the_target<nested, md::draft::stratified>(
+            model, of_drafter, md::best_first_shape({.nodes = 20, .children = 8}), temperature);
+        // More children than it has tokens.
+        by_rejection += expect_text_of_the_target<rejection, md::draft::sequential>(
+            model, of_drafter, md::fixed_shape(md::branching({20, 2})), temperature);
+    }
+    EXPECT_GT(by_nested, 10);
+    EXPECT_GT(by_rejection, 10);
+    // The same bits in any number of threads.
+    auto const text = tiny_text(70, 8);
+    auto const features = features_of(model, std::span(text).first(69));
+    of_drafter.reset();
+    observe(of_drafter, features);
+    auto const expected = rows_after(of_drafter, text, 4);
+    for (int const threads : {2, 3}) {
+        load(options_for(precision::f32, threads));
+        block_drafter_model several(weights);
+        observe(several, features, 50);
+        EXPECT_TRUE(same_bits(rows_after(several, text, 4), expected)) << threads;
+    }
+}
+
+TEST_F(block_drafter, keeps_what_it_has_observed_of_a_text_with_the_same_beginning) {
+    load();
+    transformer model = new_target();
+    block_drafter_model kept(weights);
+    auto const first = tiny_text(150, 8);
+    auto const features = features_of(model, std::span(first).first(149));
+    for (std::int32_t const same : {0, 3, 64, 130, 149}) {
+        // Before and after the features became entries.
+        for (bool const called : {true, false}) {
+            kept.reset();
+            observe(kept, features);
+            if (called) static_cast<void>(rows_after(kept, first, 2));
+            EXPECT_EQ(kept.observed(), 149);
+            kept.keep(same);
+            EXPECT_EQ(kept.observed(), same);
+            auto other = tiny_text(155, 9);
+            std::copy_n(first.begin(), same, other.begin());
+            auto const of_other = features_of(model, std::span(other).first(154));
+            auto const positions = positions_from(0, 154);
+            auto const from = static_cast<std::size_t>(same);
+            kept.observe(std::span(of_other).subspan(48 * from), std::span(positions).subspan(from));
+            block_drafter_model anew(weights);
+            observe(anew, of_other);
+            EXPECT_TRUE(same_bits(rows_after(kept, other, 4), rows_after(anew, other, 4))) << same;
+        }
+    }
+    for (std::int32_t const wrong : {-1, 155})
+        EXPECT_MESSAGE(message_of<md::invalid_input>([&] { kept.keep(wrong); }),
+                       "positions = " + std::to_string(wrong) + ": features of 154 positions were observed");
 }
 
 TEST_F(block_drafter, reads_what_the_layers_of_the_target_give) {
@@ -397,9 +573,36 @@ TEST_F(block_drafter, ends_with_the_context) {
     of_drafter.observe(std::span(features).subspan(159 * 48), last);
     std::vector<float> row(40);
     EXPECT_MESSAGE(message_of<md::invalid_input>([&] { of_drafter.rows(text, row); }), "the context has 160 positions");
-    std::vector<std::int32_t> const beyond{160};
-    EXPECT_MESSAGE(message_of<md::invalid_input>([&] { of_drafter.observe(std::span(features).first(48), beyond); }),
-                   "the context has 160 positions");
+}
+
+TEST_F(block_drafter, text_goes_on_after_its_context) {
+    drafter.config["max_position_embeddings"] = 70;
+    drafter.write(directory / "drafter");
+    load();
+    transformer model = new_target();
+    block_drafter_model of_drafter(weights);
+    EXPECT_EQ(of_drafter.context_limit(), 70);
+    expect_text_of_the_target<md::verify::nested_ranked_block<md::law::stratified>, md::draft::stratified>(
+        model, of_drafter, md::best_first_shape({.nodes = 8, .children = 4}), 0.0F);
+    // Features beyond are counted and forgotten.
+    auto const text = tiny_text(100, 4);
+    auto const features = features_of(model, text);
+    of_drafter.reset();
+    observe(of_drafter, features, 9);
+    EXPECT_EQ(of_drafter.observed(), 100);
+    for (std::int32_t const known : {90, 69}) {
+        of_drafter.keep(known);
+        std::vector<float> row(40);
+        auto const call = [&] { of_drafter.rows(std::span(text).first(static_cast<std::size_t>(known) + 1), row); };
+        if (known == 90)
+            EXPECT_MESSAGE(message_of<md::invalid_input>(call), "the context has 70 positions");
+        else
+            call();
+    }
+    block_drafter_model anew(weights);
+    observe(anew, std::span(features).first(69 * 48));
+    EXPECT_TRUE(same_bits(rows_after(of_drafter, std::span(text).first(70), 4),
+                          rows_after(anew, std::span(text).first(70), 4)));
 }
 
 TEST_F(block_drafter, files_that_are_wrong_are_named) {
@@ -449,6 +652,30 @@ TEST_F(block_drafter, files_that_are_wrong_are_named) {
                        }),
                        "tensor " + name + ": shape = ");
     }
+    EXPECT_MESSAGE(config("draft_vocab_size", 41), "draft_vocab_size = 41: the target has 40 tokens, vocab_size");
+    EXPECT_MESSAGE(config("draft_vocab_size", 0), "draft_vocab_size = 0");
+    EXPECT_MESSAGE(config("draft_vocab_size", 4), "tensor d2t is missing");
+    EXPECT_MESSAGE(fault([](plain_block_drafter& d) {
+                       d.integers["d2t"] = {0, 1};
+                   }),
+                   "tensor d2t: shape = [2]: config.json makes it [40]");
+    auto const of_tokens = [&](std::vector<std::int64_t> const& offsets) {
+        return fault([&](plain_block_drafter& d) {
+            d.have_only({1, 4, 9, 30});
+            d.integers["d2t"] = offsets;
+        });
+    };
+    EXPECT_MESSAGE(of_tokens({1, 3, -3, 27}), "tensor d2t: offsets[2] = -3");
+    EXPECT_MESSAGE(of_tokens({1, 3, 7, 37}), "tensor d2t: token_of[3] = 40: the target has 40 tokens");
+    EXPECT_MESSAGE(of_tokens({1, 3, 2, 27}), "tensor d2t: token_of[2] = 4: token 1 of the draft is the same");
+    EXPECT_MESSAGE(of_tokens({1, 3, 0, 27}), "tensor d2t: token_of[2] = 2: tokens rise, and the one before is 4");
+    for (std::string const name : {"markov_head.markov_w1.weight", "markov_head.markov_w2.weight"})
+        EXPECT_MESSAGE(fault([&](plain_block_drafter& d) {
+                           plain_block_drafter const whole = d;
+                           d.have_only({1, 4, 9, 30});
+                           d.tensors[name] = whole.tensors.at(name);
+                       }),
+                       "tensor " + name + ": shape = [40,3]: config.json makes it [4,3]");
     EXPECT_MESSAGE(fault([](plain_block_drafter& d) { d.tensors["lm_head.weight"] = d.tensors["norm.weight"]; }),
                    "tensor lm_head.weight: shape = [24]: config.json makes it [40,24]");
     EXPECT_MESSAGE(fault([](plain_block_drafter& d) {
@@ -501,14 +728,11 @@ TEST_F(block_drafter, has_the_same_rows_when_it_is_padded_with_its_target) {
     expect_close(logits, {expected.begin(), expected.end()}, "padded");
 }
 
-#ifdef MULTIDRAFT_BLOCK_DRAFTER
+#if defined MULTIDRAFT_BLOCK_DRAFTER || defined MULTIDRAFT_SMOLLM_DRAFTER
 
-/// The shipped drafter and the numbers that measure_drafter.py wrote of it.
-TEST(shipped_block_drafter, has_its_reference_numbers) {
-    fs::path const directory = MULTIDRAFT_BLOCK_DRAFTER;
-    auto const of_target = weights_of("target", precision::f32);
-    auto const weights =
-        std::make_shared<block_drafter_weights const>(directory, of_target, options_for(precision::f32));
+/// Numbers of a shipped drafter against those that measure_drafter.py wrote of it.
+void expect_reference_numbers(fs::path const& directory, std::shared_ptr<transformer_weights const> const& of_target) {
+    auto const weights = std::make_shared<block_drafter_weights const>(directory, of_target, transformer_options{});
     transformer target(of_target);
     target.expose_features(weights->target_layers());
     block_drafter_model model(weights);
@@ -529,7 +753,7 @@ TEST(shipped_block_drafter, has_its_reference_numbers) {
     };
     auto const vocabulary = static_cast<std::size_t>(model.vocabulary());
     auto const hidden = static_cast<std::size_t>(target.hidden_size());
-    ASSERT_EQ(reference.at("prompts").size(), 3U);
+    ASSERT_GE(reference.at("prompts").size(), 1U);
     for (auto const& one : reference.at("prompts")) {
         auto const name = one.at("prompt").get<std::string>();
         auto const text = one.at("token_ids").get<std::vector<token_id>>();
@@ -542,7 +766,8 @@ TEST(shipped_block_drafter, has_its_reference_numbers) {
         model.reset();
         observe(model, features);
         auto const logits = rows_after(model, text, model.block_size());
-        expect_near(std::span(logits).first(vocabulary), one.at("base_row_0"), name + ": row 0");
+        if (one.contains("base_row_0"))
+            expect_near(std::span(logits).first(vocabulary), one.at("base_row_0"), name + ": row 0");
         token_id parent = text.back();
         for (std::size_t k = 0; k < static_cast<std::size_t>(model.block_size()); ++k) {
             std::string const what = name + ": slot " + std::to_string(k);
@@ -557,7 +782,7 @@ TEST(shipped_block_drafter, has_its_reference_numbers) {
             ASSERT_EQ(one.at("greedy_chain").at(k), parent) << what;
         }
     }
-    ASSERT_GE(reference.at("markov_terms").size(), 5U);
+    if (!reference.contains("markov_terms")) return;
     for (auto const& [token, theirs] : reference.at("markov_terms").items()) {
         std::vector<float> term(vocabulary, 0.0F);
         model.add_parent_term(0, static_cast<token_id>(std::stoi(token)), term);
@@ -566,6 +791,19 @@ TEST(shipped_block_drafter, has_its_reference_numbers) {
     }
 }
 
+#endif
+
+#ifdef MULTIDRAFT_BLOCK_DRAFTER
+TEST(shipped_block_drafter, has_its_reference_numbers) {
+    expect_reference_numbers(MULTIDRAFT_BLOCK_DRAFTER, weights_of("target", precision::f32));
+}
+#endif
+
+#ifdef MULTIDRAFT_SMOLLM_DRAFTER
+TEST(shipped_smollm_drafter, has_its_reference_numbers) {
+    expect_reference_numbers(MULTIDRAFT_SMOLLM_DRAFTER, std::make_shared<transformer_weights const>(
+                                                            MULTIDRAFT_SMOLLM, options_for(precision::stored)));
+}
 #endif
 
 }  // namespace

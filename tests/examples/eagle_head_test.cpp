@@ -486,7 +486,7 @@ TEST_F(eagle_head_files, that_are_wrong_are_named) {
                              changed["d2t"]["dtype"] = "F32";
                              changed["d2t"]["shape"] = {40};
                          }),
-                   "tensor d2t: must be of I64 or BOOL");
+                   "tensor d2t: must be of I64, I32 or BOOL");
     EXPECT_MESSAGE(offset(3, -4), "tensor d2t: offsets[3] = -4");
     EXPECT_MESSAGE(offset(3, 29), "tensor d2t: token_of[3] = 32: the target has 32 tokens");
     EXPECT_MESSAGE(offset(3, -1), "tensor d2t: token_of[3] = 2: token 2 of the draft is the same");

@@ -18,19 +18,30 @@
 #include "examples/gguf_writer.hpp"
 #include "examples/model_files.hpp"
 #include "examples/model_support.hpp"
+#include "transformer/aligned_array.hpp"
 #include "transformer/config.hpp"
+#include "transformer/drafter_tensors.hpp"
+#include "transformer/linear.hpp"
 #include "transformer/safetensors.hpp"
+#include "transformer/team.hpp"
 
 namespace {
 
 using namespace multidraft::testing;
 using multidraft::token_id;
+using multidraft::examples::aligned_array;
+using multidraft::examples::drafter_tensors;
 using multidraft::examples::gguf_file;
 using multidraft::examples::gguf_name;
+using multidraft::examples::linear;
+using multidraft::examples::linear_maker;
 using multidraft::examples::llama_name;
 using multidraft::examples::model_config;
 using multidraft::examples::multiplies_bfloat16;
 using multidraft::examples::read_config;
+using multidraft::examples::team;
+using multidraft::examples::tensor_store;
+using multidraft::examples::tensor_view;
 using nlohmann::json;
 
 constexpr tensor_type all_types[] = {tensor_type::f32,  tensor_type::f16,  tensor_type::bf16,
@@ -178,23 +189,30 @@ TEST_F(gguf, gives_the_logits_of_the_same_weights_in_safetensors) {
                                   {"tie_word_embeddings", tied}}
                                  .dump());
         std::vector<token_id> const tokens{5, 80, 200, 3, 3, 17, 260, 99};
+        std::vector<std::int32_t> const layers{1, 0, 1};  // whose outputs a drafter reads
         for (auto const numbers : {precision::f32, precision::bf16, precision::int8}) {
             transformer ours(path(), options_for(numbers, 1, multiplier::ours));
             transformer theirs(directory, options_for(numbers, 1, multiplier::ours));
+            for (transformer* const model : {&ours, &theirs}) model->expose_features(layers);
             auto const logits = forward_chain(ours, tokens, tokens.size());
             auto const expected = forward_chain(theirs, tokens, tokens.size());
             // bfloat16 rounds both alike; in float both are exact.
             EXPECT_TRUE(same_bits(logits, expected)) << static_cast<int>(numbers) << tied;
+            EXPECT_TRUE(same_bits(ours.features(), theirs.features()));
+            EXPECT_EQ(ours.features().size(), 3 * hidden * tokens.size());
         }
         // Blocks that stay as they are, one token at a time and together, give the bits of the floats.
         transformer floats(directory, options_for(precision::f32, 1, multiplier::ours));
+        floats.expose_features(layers);
         auto const expected = forward_chain(floats, tokens, tokens.size());
         for (int const threads : {1, 2}) {
             transformer stored(path(), options_for(precision::stored, threads));
+            stored.expose_features(layers);
             EXPECT_EQ(stored.weights()->numbers(), precision::stored);
             EXPECT_LT(stored.weights()->bytes_per_step(), floats.weights()->bytes_per_step());
             EXPECT_TRUE(same_bits(forward_chain(stored, tokens, tokens.size()), expected)) << threads << tied;
             EXPECT_TRUE(same_bits(stored.hidden_states(), floats.hidden_states()));
+            EXPECT_TRUE(same_bits(stored.features(), floats.features()));
             stored.keep(0, {});
             for (std::size_t i = 0; i < tokens.size(); ++i) {
                 auto const width = static_cast<std::size_t>(vocabulary);
@@ -203,6 +221,46 @@ TEST_F(gguf, gives_the_logits_of_the_same_weights_in_safetensors) {
                     << i;
             }
         }
+    }
+}
+
+// The head of a drafter with fewer tokens: rows of a matrix in the numbers of the file.
+TEST_F(gguf, gives_rows_of_a_matrix) {
+    write_file(model());
+    tensor_store const tensors = tensor_store::open(path());
+    std::vector<token_id> const rows{0, 3, 4, 17, 31};
+    constexpr std::int32_t count = 3;
+    std::vector<float> input(static_cast<std::size_t>(count * hidden));
+    std::mt19937 random(4);
+    for (float& x : input) x = static_cast<float>(random() % 1000) / 500.0F - 1.0F;
+    team one(1);
+    auto const product = [&](linear const& by) {
+        std::vector<float> out(static_cast<std::size_t>(count * by.outputs()));
+        aligned_array<std::byte> const workspace(by.workspace_bytes(count));
+        by.multiply(one, 1, input.data(), count, out.data(), workspace.data());
+        return out;
+    };
+    for (auto const numbers : {precision::f32, precision::bf16, precision::int8, precision::stored}) {
+        drafter_tensors read(tensors, numbers, multiplier::ours, 1, count, 1);
+        linear_maker maker(numbers, multiplier::ours, 1, count);
+        for (std::string const layer : {"model.layers.0.", "model.layers.1."})
+            for (auto const& [name, outputs] :
+                 {std::pair("self_attn.q_proj", hidden), std::pair("self_attn.v_proj", kv),
+                  std::pair("self_attn.o_proj", hidden), std::pair("mlp.gate_proj", wide)}) {
+                tensor_view const& whole = tensors.get(layer + name + ".weight", {outputs, hidden});
+                auto const all = maker.make({{&whole, static_cast<std::int32_t>(outputs)}}, hidden, one);
+                auto const some = read.matrix_of_rows(whole, rows);
+                ASSERT_EQ(some->outputs(), 5);
+                auto const of_all = product(*all);
+                auto const of_some = product(*some);
+                for (std::size_t r = 0; r < count; ++r)
+                    for (std::size_t k = 0; k < rows.size(); ++k)
+                        EXPECT_EQ(of_some[r * rows.size() + k],
+                                  of_all[r * static_cast<std::size_t>(outputs) + static_cast<std::size_t>(rows[k])])
+                            << layer + name << ' ' << static_cast<int>(numbers);
+            }
+        tensor_view const& last = tensors.get("model.layers.0.mlp.gate_proj.weight", {wide, hidden});
+        EXPECT_THROW(static_cast<void>(read.matrix_of_rows(last, std::vector<token_id>{wide})), std::out_of_range);
     }
 }
 

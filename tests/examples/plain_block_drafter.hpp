@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -35,6 +36,8 @@ struct plain_model {
 
     nlohmann::json config;
     std::map<std::string, tensor> tensors;
+    std::map<std::string, std::vector<std::int64_t>> integers;
+    std::size_t integer_bytes = 8;
 
     [[nodiscard]] std::int32_t of(char const* key) const { return config.at(key).get<std::int32_t>(); }
 
@@ -65,6 +68,15 @@ struct plain_model {
             }
             header[name] = {
                 {"dtype", in_bfloat16 ? "BF16" : "F32"}, {"shape", one.shape}, {"data_offsets", {begin, data.size()}}};
+        }
+        for (auto const& [name, numbers] : integers) {
+            std::size_t const begin = data.size();
+            for (std::int64_t const n : numbers)
+                for (std::size_t byte = 0; byte < integer_bytes; ++byte)
+                    data += static_cast<char>((static_cast<std::uint64_t>(n) >> (8 * byte)) & 0xffU);
+            header[name] = {{"dtype", integer_bytes == 8 ? "I64" : "I32"},
+                            {"shape", {numbers.size()}},
+                            {"data_offsets", {begin, data.size()}}};
         }
         std::string const text = header.dump();
         std::uint64_t const length = text.size();
@@ -267,6 +279,20 @@ struct plain_block_drafter : plain_model {
         for (char const* key : {"target_layer_ids", "markov_rank", "markov_head_type", "enable_confidence_head"})
             config.erase(key);
     }
+    /// Leaves of the target's tokens only these, rising.
+    void have_only(std::vector<token_id> const& some) {
+        tokens = some;
+        config["draft_vocab_size"] = some.size();
+        for (std::size_t k = 0; k < some.size(); ++k) integers["d2t"].push_back(some[k] - static_cast<std::int64_t>(k));
+        for (char const* name : {"lm_head.weight", "markov_head.markov_w1.weight", "markov_head.markov_w2.weight"}) {
+            auto const found = tensors.find(name);
+            if (found == tensors.end()) continue;
+            tensor left{{static_cast<std::int32_t>(some.size()), found->second.shape[1]}, {}};
+            for (token_id const t : some)
+                for (double const x : row(name, t)) left.numbers.push_back(static_cast<float>(x));
+            found->second = left;
+        }
+    }
     /// The slot that predicts first.
     [[nodiscard]] std::size_t first_slot() const { return config.contains("dflash_config") ? 1 : 0; }
 
@@ -274,10 +300,16 @@ struct plain_block_drafter : plain_model {
         bool const own = tensors.contains("embed_tokens.weight");
         return own ? row("embed_tokens.weight", token) : target.row("model.embed_tokens.weight", token);
     }
-    /// The row of a slot, without the term of the parent.
+    /// The row of a slot, without the term of the parent: minus infinity where it does not have the token.
     [[nodiscard]] row_of_numbers base_row(plain_target const& target, row_of_numbers const& of_slot) const {
-        bool const own = tensors.contains("lm_head.weight");
-        return own ? times("lm_head.weight", of_slot) : target.times("model.embed_tokens.weight", of_slot);
+        if (tensors.contains("lm_head.weight"))
+            return widened(times("lm_head.weight", of_slot), -std::numeric_limits<double>::infinity());
+        bool const tied = tensors.contains("embed_tokens.weight");
+        row_of_numbers const all =
+            tied ? times("embed_tokens.weight", of_slot) : target.times("model.embed_tokens.weight", of_slot);
+        row_of_numbers some;
+        for (token_id const t : tokens) some.push_back(all[static_cast<std::size_t>(t)]);
+        return tokens.empty() ? all : widened(some, -std::numeric_limits<double>::infinity());
     }
 
     [[nodiscard]] row_of_numbers feature(std::vector<row_of_numbers> const& states) const {
@@ -336,11 +368,26 @@ struct plain_block_drafter : plain_model {
         return x;
     }
 
+    /// 0 where it does not have the parent or the token.
     [[nodiscard]] row_of_numbers term(token_id parent) const {
-        return times("markov_head.markov_w2.weight", row("markov_head.markov_w1.weight", parent));
+        if (!tokens.empty()) {
+            auto const at = std::ranges::find(tokens, parent);
+            if (at == tokens.end()) return row_of_numbers(static_cast<std::size_t>(of("vocab_size")), 0.0);
+            parent = static_cast<token_id>(at - tokens.begin());
+        }
+        return widened(times("markov_head.markov_w2.weight", row("markov_head.markov_w1.weight", parent)), 0.0);
     }
 
+    std::vector<token_id> tokens;  ///< of the target's; none: it has all
+
 private:
+    /// A row of its tokens as one of the target's.
+    [[nodiscard]] row_of_numbers widened(row_of_numbers const& some, double otherwise) const {
+        if (tokens.empty()) return some;
+        row_of_numbers all(static_cast<std::size_t>(of("vocab_size")), otherwise);
+        for (std::size_t k = 0; k < some.size(); ++k) all[static_cast<std::size_t>(tokens[k])] = some[k];
+        return all;
+    }
     [[nodiscard]] nlohmann::json const& section() const {
         return config.contains("dflash_config") ? config.at("dflash_config") : config;
     }

@@ -210,8 +210,8 @@ float add_pairs(kernel const& k, std::byte const* weights, std::byte const* inpu
 TEST(product, what_dot_products_read_is_stored_for_them) {
     // By their definition, whether this CPU has them or not.
     std::mt19937 random(3);
-    for (kernel const k : {kernel{"pairs", weight_type::bf16, product::input_form::pairs, 12, nullptr},
-                           kernel{"pairs", weight_type::int8, product::input_form::pairs, 12, nullptr}}) {
+    for (kernel const k : {kernel{"pairs", weight_type::bf16, product::input_form::pairs, 12, 12, nullptr},
+                           kernel{"pairs", weight_type::int8, product::input_form::pairs, 12, 12, nullptr}}) {
         for (auto const& [outputs, inputs] : {std::pair{1, 1}, {16, 64}, {21, 40}, {31, 688}}) {
             matrix const m = some_matrix(outputs, inputs, k.weights, random);
             std::vector<std::byte> weights(bytes_of(k, m));

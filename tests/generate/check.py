@@ -5,14 +5,14 @@ check.py PROGRAM MODELS_DIRECTORY
 """
 import json
 import os
-import random
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
+
+from tiny_safetensors import write_model
 
 PROGRAM, MODELS = sys.argv[1], Path(sys.argv[2])
 CACHE = tempfile.TemporaryDirectory()  # the user's own is left alone
@@ -31,26 +31,6 @@ def objects(*arguments, text=None):
     if done.returncode != 0:
         raise AssertionError(done.stderr)
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def write_model(directory, config, shapes, integers=()):
-    """A model with random weights, and tensors of integers."""
-    draw = random.Random(1)
-    header, data = {}, b""
-    for name, values in integers:
-        numbers = struct.pack(f"<{len(values)}q", *values)
-        header[name] = {"dtype": "I64", "shape": [len(values)], "data_offsets": [len(data), len(data) + len(numbers)]}
-        data += numbers
-    for name, shape in shapes.items():
-        count = shape[0] * (shape[1] if len(shape) == 2 else 1)
-        middle = 1 if "norm" in name else 0
-        numbers = struct.pack(f"<{count}f", *(draw.gauss(middle, 0.1) for _ in range(count)))
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(numbers)]}
-        data += numbers
-    text = json.dumps(header).encode()
-    directory.mkdir(parents=True)
-    (directory / "config.json").write_text(json.dumps(config))
-    (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 def layer_shapes(at, inputs):
@@ -146,6 +126,14 @@ class Generate(unittest.TestCase):
                 refused = run("--prompt-file", str(file), *more)
                 self.assertEqual(refused.returncode, 1)
                 self.assertIn(reason, refused.stderr)
+            # One that is too long ends alone.
+            long = run("--prompt-file", "-", "--tokens", "16", "--tree", "2x1", "--seed", "4", "--json",
+                       text="\n".join((PROMPT, PROMPT * 400, lines[2])))
+            self.assertEqual(long.returncode, 1)
+            first, second, third, whole = map(json.loads, long.stdout.splitlines())
+            self.assertEqual([first["token_ids"], third["token_ids"]], [texts[0][0], texts[0][2]])
+            self.assertEqual((second["stopped_by"], whole["errors"]), ("error", 1))
+            self.assertIn("longer than the model's context", second["error"])
             missing = run("--prompt-file", str(file) + ".none")
             self.assertEqual((missing.returncode, missing.stdout), (1, ""))
             self.assertIn("cannot be read", missing.stderr)

@@ -50,6 +50,7 @@ enum class chi_squared_test : int {
     stochastic_beam_text,
     binned_nested_iid_trees,
     binned_nested_stratified_trees,
+    continued_turns,
     count,
 };
 
