@@ -204,7 +204,7 @@ def main():
             result = {"text": name, "temperature": temperature, "alpha": alpha, "+-": error}
             if chunk >= 3:
                 chain = lambda s: torch.cat([torch.ones(1), s[2] / s[3]])
-                result["reached"], _ = with_error(lambda s: chain(s)[1:] / chain(s)[:-1], sums)
+                result["reached"], _ = with_error(lambda s: chain(s)[1:] / chain(s)[:-1].clamp_min(1e-9), sums)
                 tokens_a_call, tokens_error = with_error(lambda s: chain(s).sum(), sums)
                 result |= {"tokens": tokens_a_call, "tokens +-": tokens_error}
         shown = {k: [round(x, 4) for x in v.tolist()] if torch.is_tensor(v) and v.dim() else
