@@ -66,7 +66,7 @@ def warm_start(drafter, target, tokens, states, read, pairs, size=0.5):
         a.k_proj.weight.copy_(ridge(features, wanted[2 * i]).T)
         a.v_proj.weight.copy_(ridge(features, wanted[2 * i + 1]).T)
         a.k_norm.weight.fill_(sizes[2 * i])
-        q = F.linear(inputs[i], weight("self_attn.q_proj"))
+        q = F.linear(inputs[i][: int(read[:8].sum())], weight("self_attn.q_proj"))
         a.q_norm.weight.fill_(q.pow(2).mean().sqrt())
         units = slice(None)
         if drafter.units < len(weight("mlp.gate_proj")):
