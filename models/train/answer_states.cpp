@@ -26,7 +26,6 @@
 #include <memory>
 #include <random>
 #include <span>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
