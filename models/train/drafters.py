@@ -35,13 +35,20 @@ Block. Slots k = 0 .. 5 at positions t + k, all six always:
     u_k = E RMSNorm(o_k; norm)                                E the target's head (tied to its embedding): base rows
 
 q_norm and k_norm are over the 64 numbers of a head, one weight for all heads. Every RMSNorm has epsilon 1e-5.
-Four heads, two key-value heads: query head h reads key-value head h / 2.
+Four heads, two key-value heads: query head h reads key-value head h / 2. Other targets have other numbers: config.json.
 
 Row. The row for the token at t + 1 + k, whose parent (the token at t + k; the anchor for k = 0) is a:
 
     logits = u_k + W2 W1[a]                                   markov_w1 [V, r]: a row a token; markov_w2 [V, r]
 
 The keys and values of the block are thrown away after the call. Those of accepted tokens come from the target's states.
+
+Draft vocabulary. With draft_vocab_size, less than vocab_size, the rows are of some of the target's tokens only: number i is
+token i + d2t[i], tokens increasing. E is these rows of the target's head; markov_w1 and markov_w2 have a row for each of
+them, and a parent that is none of them has no term. The other tokens have probability 0.
+
+In training each number of the hidden states is divided by its standard deviation, for a few are far larger than the others.
+What is written has this in fc.
 
 The feature head
 ----------------
@@ -66,7 +73,7 @@ import torch.nn.functional as F
 
 from llama import Llama, angles, read_tensors, rms_norm, rotate, write_tensors
 
-EPSILON, THETA = 1e-5, 10000.0
+EPSILON = 1e-5
 
 
 class Norm(nn.Module):
@@ -85,9 +92,9 @@ def linear(inputs, outputs, std=0.02):
 
 
 class Attention(nn.Module):
-    def __init__(self, width, inputs, heads, kv_heads, norms, std):
+    def __init__(self, width, inputs, heads, kv_heads, theta, norms, std):
         super().__init__()
-        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, width // heads
+        self.heads, self.kv_heads, self.head_dim, self.theta = heads, kv_heads, width // heads, theta
         self.q_proj, self.o_proj = linear(inputs, width), linear(width, width, std)
         self.k_proj, self.v_proj = (linear(inputs, kv_heads * self.head_dim) for _ in "kv")
         if norms:
@@ -105,7 +112,7 @@ class Attention(nn.Module):
         return (z.repeat_interleave(self.heads // self.kv_heads, -2) for z in (k, v))
 
     def angles(self, positions):
-        return (z.unsqueeze(-2) for z in angles(positions, self.head_dim, THETA))
+        return (z.unsqueeze(-2) for z in angles(positions, self.head_dim, self.theta))
 
     def forward(self, q, k, v, mask):
         """[S, N, heads, head_dim]; mask [S, 1, N, keys], True where attended."""
@@ -123,11 +130,11 @@ class Mlp(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, width, units, heads, kv_heads, inputs, norms, layers):
+    def __init__(self, width, units, heads, kv_heads, theta, inputs, norms, layers):
         super().__init__()
         std = 0.02 / math.sqrt(2 * layers)
         self.input_layernorm, self.post_attention_layernorm = Norm(width), Norm(width)
-        self.self_attn = Attention(width, inputs, heads, kv_heads, norms, std)
+        self.self_attn = Attention(width, inputs, heads, kv_heads, theta, norms, std)
         self.mlp = Mlp(width, units, std)
 
 
@@ -139,7 +146,8 @@ class MarkovHead(nn.Module):
         nn.init.zeros_(self.markov_w2.weight)  # begins without a term of the parent
 
     def forward(self, parents):
-        return self.markov_w2(self.markov_w1(parents))
+        """Numbers of the draft vocabulary; no term for -1."""
+        return self.markov_w2(self.markov_w1(parents.clamp_min(0)) * (parents >= 0)[..., None])
 
 
 class Drafter(nn.Module):
@@ -168,7 +176,7 @@ class Drafter(nn.Module):
 
     def shape(self):
         c = self.target_config
-        return c["hidden_size"], c["intermediate_size"], c["num_attention_heads"], c["num_key_value_heads"]
+        return c["hidden_size"], c["intermediate_size"], c["num_attention_heads"], c["num_key_value_heads"], c["rope_theta"]
 
     def common_config(self):
         c = self.target_config
@@ -180,18 +188,48 @@ class Drafter(nn.Module):
 
 
 class BlockDrafter(Drafter):
-    def __init__(self, target, layers=2, block=6, rank=64, taps=(1, 4, 6)):
+    def __init__(self, target, layers=2, block=6, rank=64, taps=(1, 4, 6), units=0, draft_tokens=None):
+        """`units` of the MLP, 0: the target's. `draft_tokens`: the draft vocabulary, increasing; None: all tokens."""
         super().__init__(target)
-        width, units, heads, kv_heads = self.shape()
+        width, of_target, heads, kv_heads, theta = self.shape()
+        units = self.units = units or of_target
         self.steps, self.rank, self.taps = block, rank, list(taps)
         self.fc, self.hidden_norm = linear(width * max(1, len(taps)), width), Norm(width)
-        self.layers = nn.ModuleList(Layer(width, units, heads, kv_heads, width, True, layers) for _ in range(layers))
+        self.layers = nn.ModuleList(Layer(width, units, heads, kv_heads, theta, width, True, layers) for _ in range(layers))
         self.norm = Norm(width)
         self.mask_embedding = nn.Parameter(0.5 * torch.randn(width))
-        self.markov_head = MarkovHead(len(self.embedding), rank) if rank else None
+        self.limited = draft_tokens is not None
+        tokens = draft_tokens if self.limited else torch.arange(len(self.embedding))
+        self.markov_head = MarkovHead(len(tokens), rank) if rank else None
+        self.register_buffer("feature_scale", torch.ones(self.fc.in_features))
+        self.register_buffer("draft_tokens", tokens.clone())
+        self.choose(tokens)
+
+    def choose(self, draft_tokens):
+        """Sets the draft vocabulary, as many tokens as before."""
+        self.draft_tokens.copy_(draft_tokens)
+        self.number_of = torch.full((len(self.embedding),), -1)
+        self.number_of[self.draft_tokens] = torch.arange(len(self.draft_tokens))
+        self.head = self.embedding[self.draft_tokens] if self.limited else self.embedding
+
+    def tensors(self):
+        with torch.no_grad():
+            tensors = super().tensors() | {"fc.weight": self.fc.weight * self.feature_scale}
+        if self.limited:
+            tensors["d2t"] = self.draft_tokens - torch.arange(len(self.draft_tokens))
+        return tensors
+
+    def load(self, directory):
+        tensors = read_tensors(os.path.join(directory, "model.safetensors"))
+        if self.limited:
+            self.choose(tensors.pop("d2t").long() + torch.arange(len(self.draft_tokens)))
+        buffers = {"feature_scale": torch.ones(self.fc.in_features), "draft_tokens": self.draft_tokens}
+        self.load_state_dict(tensors | buffers)
 
     def config(self):
-        return {"architectures": ["Qwen3DSparkModel"], "model_type": "qwen3"} | self.common_config() | {
+        limited = {"draft_vocab_size": len(self.draft_tokens)} if self.limited else {}
+        return {"architectures": ["Qwen3DSparkModel"], "model_type": "qwen3"} | self.common_config() | limited | {
+            "intermediate_size": self.units,
             "num_hidden_layers": len(self.layers), "block_size": self.steps, "target_layer_ids": self.taps or [-1],
             "mask_token_id": 0, "mask_embedding": "tensor of that name, in place of the embedding of mask_token_id",
             "markov_rank": self.rank, "markov_head_type": "vanilla", "enable_confidence_head": False,
@@ -202,7 +240,7 @@ class BlockDrafter(Drafter):
         s, t = tokens.shape
         a, b = anchors.shape[1], self.steps
         source = states[:, :, : len(self.taps)].flatten(2) if self.taps else self.embed(tokens)
-        features = self.hidden_norm(self.fc(source))
+        features = self.hidden_norm(self.fc(source * self.feature_scale))
         slots = (anchors[:, :, None] + torch.arange(b)).flatten(1)
         position, block = torch.arange(t), torch.arange(a * b) // b
         seen = position < anchors.repeat_interleave(b, 1)[:, :, None]
@@ -218,21 +256,29 @@ class BlockDrafter(Drafter):
             x = x + layer.mlp(layer.post_attention_layernorm(x))
         return self.norm(x).unflatten(1, (a, b))
 
-    def rows(self, tokens, states, anchors):
-        logits = F.linear(self.base(tokens, states, anchors), self.embedding)
+    def rows(self, tokens, states, anchors, depths=None):
+        """The rows of all depths, or of `depths` [S, A, n] of each anchor."""
+        base = self.base(tokens, states, anchors)
+        if depths is None:
+            depths = torch.arange(self.steps).expand(anchors.shape + (-1,))
+        else:
+            base = base.gather(2, depths[..., None].expand(-1, -1, -1, base.shape[-1]))
+        logits = F.linear(base, self.head)
         if self.markov_head is None:
             return logits
-        parents = (anchors[:, :, None] + torch.arange(self.steps)).flatten(1)
-        return logits + self.markov_head(tokens.gather(1, parents)).unflatten(1, anchors.shape[1:] + (self.steps,))
+        # Beyond the end of a text there is no parent, and no row that counts.
+        at = (anchors[:, :, None] + depths).clamp_max(tokens.shape[1] - 1)
+        parents = tokens.gather(1, at.flatten(1))
+        return logits + self.markov_head(self.number_of[parents]).unflatten(1, depths.shape[1:])
 
 
 class FeatureHead(Drafter):
     def __init__(self, target, steps=4, taps=(1, 4, 6)):
         super().__init__(target)
-        width, units, heads, kv_heads = self.shape()
+        width, units, heads, kv_heads, theta = self.shape()
         self.steps, self.taps = steps, list(taps)
         self.fc = linear(width * len(taps), width)
-        self.midlayer = Layer(width, units, heads, kv_heads, 2 * width, False, 1)
+        self.midlayer = Layer(width, units, heads, kv_heads, theta, 2 * width, False, 1)
         self.midlayer.hidden_norm = Norm(width)
         self.norm = Norm(width)
 

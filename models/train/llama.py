@@ -1,6 +1,7 @@
 """A model of the Hugging Face Llama layout in PyTorch, with the hidden states of its layers, and its files.
 
-Float32 arithmetic on the stored weights, as examples/transformer computes. Positions begin at 0.
+Float32 arithmetic on the stored weights, as examples/transformer computes. Positions begin at 0. A GGUF file is read with
+the package gguf.
 """
 import json
 import math
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 
 
 def read_tensors(path):
-    """The tensors of a safetensors file (BF16 or F32) as float32."""
+    """The tensors of a safetensors file (BF16, F32 or I32); BF16 as float32."""
     with open(path, "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
         data = file.read()
@@ -21,17 +22,22 @@ def read_tensors(path):
     tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        dtype = torch.bfloat16 if entry["dtype"] == "BF16" else torch.float32
-        tensors[name] = torch.frombuffer(bytearray(data[begin:end]), dtype=dtype).reshape(entry["shape"]).float()
+        dtype = {"BF16": torch.bfloat16, "F32": torch.float32, "I32": torch.int32}[entry["dtype"]]
+        tensor = torch.frombuffer(bytearray(data[begin:end]), dtype=dtype).reshape(entry["shape"])
+        tensors[name] = tensor.float() if tensor.is_floating_point() else tensor
     return tensors
 
 
 def write_tensors(path, tensors):
-    """Writes BF16. A file that is there keeps its name until the new one is whole."""
+    """Writes BF16, whole numbers as I32. A file that is there keeps its name until the new one is whole."""
     header, data, offset = {"__metadata__": {"format": "pt"}}, [], 0
     for name in sorted(tensors):
-        raw = tensors[name].detach().to(torch.bfloat16).contiguous().view(torch.int16).numpy().tobytes()
-        header[name] = {"dtype": "BF16", "shape": list(tensors[name].shape), "data_offsets": [offset, offset + len(raw)]}
+        tensor, kind = tensors[name].detach().contiguous(), "BF16"
+        if tensor.is_floating_point():
+            raw = tensor.to(torch.bfloat16).view(torch.int16).numpy().tobytes()
+        else:
+            raw, kind = tensor.to(torch.int32).numpy().tobytes(), "I32"
+        header[name] = {"dtype": kind, "shape": list(tensors[name].shape), "data_offsets": [offset, offset + len(raw)]}
         offset += len(raw)
         data.append(raw)
     text = json.dumps(header).encode()
@@ -39,6 +45,36 @@ def write_tensors(path, tensors):
     with open(path + ".part", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text + b"".join(data))
     os.replace(path + ".part", path)
+
+
+def read_gguf(path):
+    """Configuration and tensors of a GGUF file of Llama layout, named as Hugging Face names them; embedding and head tied."""
+    from gguf import GGUFReader
+    from gguf.quants import dequantize
+
+    reader = GGUFReader(path)
+    field = lambda name: reader.fields["llama." + name].contents()
+    config = {"hidden_size": field("embedding_length"), "intermediate_size": field("feed_forward_length"),
+              "num_attention_heads": field("attention.head_count"), "num_key_value_heads": field("attention.head_count_kv"),
+              "num_hidden_layers": field("block_count"), "rms_norm_eps": round(field("attention.layer_norm_rms_epsilon"), 9),
+              "rope_theta": field("rope.freq_base"), "max_position_embeddings": field("context_length"), "hidden_act": "silu",
+              "bos_token_id": reader.fields["tokenizer.ggml.bos_token_id"].contents(),
+              "eos_token_id": reader.fields["tokenizer.ggml.eos_token_id"].contents()}
+    names = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "attn_norm": "input_layernorm",
+             "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+             "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj",
+             "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+    tensors = {}
+    for tensor in reader.tensors:
+        *block, name = tensor.name.removesuffix(".weight").rsplit(".", 1)
+        value = torch.from_numpy(np.array(dequantize(tensor.data, tensor.tensor_type), dtype=np.float32))
+        if name in ("attn_q", "attn_k"):  # pairs of numbers that are rotated are neighbours in the file, halves here
+            heads = config["num_attention_heads" if name == "attn_q" else "num_key_value_heads"]
+            value = value.view(heads, -1, 2, value.shape[-1]).transpose(1, 2).reshape(value.shape)
+        prefix = f"model.layers.{block[0].removeprefix('blk.')}." if block else ""
+        tensors[f"{prefix}{names[name]}.weight"] = value
+    config["vocab_size"] = len(tensors["model.embed_tokens.weight"])
+    return config, tensors
 
 
 def rms_norm(x, weight, epsilon):
@@ -62,12 +98,17 @@ class Llama(torch.nn.Module):
 
     def __init__(self, directory):
         super().__init__()
-        with open(os.path.join(directory, "config.json"), encoding="utf-8") as file:
-            self.config = c = json.load(file)
+        if os.path.isfile(directory):
+            self.config, tensors = read_gguf(directory)
+        else:
+            with open(os.path.join(directory, "config.json"), encoding="utf-8") as file:
+                self.config = json.load(file)
+            tensors = read_tensors(os.path.join(directory, "model.safetensors"))
+        c = self.config
         self.layers, self.heads, self.kv_heads = c["num_hidden_layers"], c["num_attention_heads"], c["num_key_value_heads"]
         self.head_dim = c.get("head_dim") or c["hidden_size"] // self.heads
         self.epsilon, self.theta = c["rms_norm_eps"], c["rope_theta"]
-        for name, tensor in read_tensors(os.path.join(directory, "model.safetensors")).items():
+        for name, tensor in tensors.items():
             self.register_parameter(name.replace(".", "/"), torch.nn.Parameter(tensor))
 
     def weight(self, name):
