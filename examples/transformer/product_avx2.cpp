@@ -200,18 +200,13 @@ struct block_weights : multiply_add {
     }
 };
 
-template <class A>
-constexpr kernel made(weight_type type) {
-    return {"avx2", type, input_form::floats, A::together, A::of_many, multiply<A>};
-}
-
 constexpr kernel list[] = {
-    made<bf16_weights>(weight_type::bf16),
-    made<f32_weights>(weight_type::f32),
-    made<int8_weights>(weight_type::int8),
-    made<block_weights<weight_type::q8_0>>(weight_type::q8_0),
-    made<block_weights<weight_type::q4_0>>(weight_type::q4_0),
-    made<block_weights<weight_type::q4_1>>(weight_type::q4_1),
+    kernel_of<bf16_weights>("avx2", weight_type::bf16, input_form::floats),
+    kernel_of<f32_weights>("avx2", weight_type::f32, input_form::floats),
+    kernel_of<int8_weights>("avx2", weight_type::int8, input_form::floats),
+    kernel_of<block_weights<weight_type::q8_0>>("avx2", weight_type::q8_0, input_form::floats),
+    kernel_of<block_weights<weight_type::q4_0>>("avx2", weight_type::q4_0, input_form::floats),
+    kernel_of<block_weights<weight_type::q4_1>>("avx2", weight_type::q4_1, input_form::floats),
 };
 
 }  // namespace

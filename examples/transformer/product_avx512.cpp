@@ -90,18 +90,12 @@ struct block_weights : multiply_add {
 };
 
 constexpr kernel list[] = {
-    {"avx512", weight_type::bf16, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<bf16_weights>},
-    {"avx512", weight_type::f32, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<f32_weights>},
-    {"avx512", weight_type::int8, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<int8_weights>},
-    {"avx512", weight_type::q8_0, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<block_weights<weight_type::q8_0>>},
-    {"avx512", weight_type::q4_0, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<block_weights<weight_type::q4_0>>},
-    {"avx512", weight_type::q4_1, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<block_weights<weight_type::q4_1>>},
+    kernel_of<bf16_weights>("avx512", weight_type::bf16, input_form::floats),
+    kernel_of<f32_weights>("avx512", weight_type::f32, input_form::floats),
+    kernel_of<int8_weights>("avx512", weight_type::int8, input_form::floats),
+    kernel_of<block_weights<weight_type::q8_0>>("avx512", weight_type::q8_0, input_form::floats),
+    kernel_of<block_weights<weight_type::q4_0>>("avx512", weight_type::q4_0, input_form::floats),
+    kernel_of<block_weights<weight_type::q4_1>>("avx512", weight_type::q4_1, input_form::floats),
 };
 
 }  // namespace

@@ -67,10 +67,8 @@ struct int8_weights : dot_products {
 };
 
 constexpr kernel list[] = {
-    {"avx512_bf16", weight_type::bf16, input_form::pairs, dot_products::together, dot_products::of_many,
-     multiply<bf16_weights>},
-    {"avx512_bf16", weight_type::int8, input_form::pairs, dot_products::together, dot_products::of_many,
-     multiply<int8_weights>},
+    kernel_of<bf16_weights>("avx512_bf16", weight_type::bf16, input_form::pairs),
+    kernel_of<int8_weights>("avx512_bf16", weight_type::int8, input_form::pairs),
 };
 
 }  // namespace

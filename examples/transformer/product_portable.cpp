@@ -141,18 +141,12 @@ struct block_weights : multiply_add {
 };
 
 constexpr kernel list[] = {
-    {"portable", weight_type::bf16, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<bf16_weights>},
-    {"portable", weight_type::f32, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<f32_weights>},
-    {"portable", weight_type::int8, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<int8_weights>},
-    {"portable", weight_type::q8_0, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<block_weights<weight_type::q8_0>>},
-    {"portable", weight_type::q4_0, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<block_weights<weight_type::q4_0>>},
-    {"portable", weight_type::q4_1, input_form::floats, multiply_add::together, multiply_add::of_many,
-     multiply<block_weights<weight_type::q4_1>>},
+    kernel_of<bf16_weights>("portable", weight_type::bf16, input_form::floats),
+    kernel_of<f32_weights>("portable", weight_type::f32, input_form::floats),
+    kernel_of<int8_weights>("portable", weight_type::int8, input_form::floats),
+    kernel_of<block_weights<weight_type::q8_0>>("portable", weight_type::q8_0, input_form::floats),
+    kernel_of<block_weights<weight_type::q4_0>>("portable", weight_type::q4_0, input_form::floats),
+    kernel_of<block_weights<weight_type::q4_1>>("portable", weight_type::q4_1, input_form::floats),
 };
 
 }  // namespace

@@ -12,13 +12,11 @@
 //   the `group_bytes` of weights and the `group_input_bytes` of inputs. `add(vector, operand, input)`.
 // - Weights in blocks, each of two steps: `read_scales(weights, scales)` makes its `scales` of the `scale_bytes` before
 //   the groups of a block, and `read_operands<part>(weights, scales, operands)` takes them.
-// - `together`: the most rows R, `of_many` about as many in a call of many; `panels(R)`: the N for so many rows: enough
-// independent
-//   sums to hide the latency of the additions, few enough for the registers.
-// - `half_bytes`, where three vectors times 3 or 4 rows are enough sums and one or two panels are not: those of a
-// vector in
-//   a part. `add_wide<R, part>(weights, half, inputs, sums)` takes a panel and the vector that lies `half` bytes
-//   further.
+// - `together`: the most rows R; `of_many`: about as many in a call of many; `panels(R)`: the N for so many rows. There
+//   are enough independent sums to hide the latency of the additions, few enough for the registers.
+// - `half_bytes`, where three vectors times 3 or 4 rows are enough sums and one or two panels are not: the bytes of a
+//   vector in a part. `add_wide<R, part>(weights, half, inputs, sums)` takes a panel and the vector that lies `half`
+//   bytes further.
 #pragma once
 
 #include <cstddef>
@@ -244,12 +242,16 @@ void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float
     }
 }
 
-/// Whether tiles of R rows are of panels and halves of others.
-template <class A, std::size_t R>
-constexpr bool wide = requires {
+template <class A>
+concept has_wide_tiles = requires {
     A::half_bytes;
+};
+
+/// Whether tiles of so many rows are of a panel and half of another.
+template <class A>
+constexpr bool wide(std::size_t rows) {
+    return has_wide_tiles<A> && (rows == 3 || rows == 4);
 }
-&&(R == 3 || R == 4);
 
 /// The same for panel `p` and a half of panel `of`, the second if `upper`. Panels follow each other in memory: at the
 /// end of one, what is fetched ahead is of the next.
@@ -290,7 +292,7 @@ template <class A, std::size_t R, bool streams>
 void multiply_rows(task const& t, std::int32_t p, std::int32_t end, std::byte const* inputs, float* output,
                    fetched& others) {
     constexpr std::size_t N = A::panels(R);
-    if constexpr (wide<A, R>) {
+    if constexpr (wide<A>(R)) {
         if (end - p == 3) {
             multiply_wide_tile<A, R, streams>(t, p, p + 1, false, inputs, output, others);
             return multiply_wide_tile<A, R, streams>(t, p + 2, p + 1, true, inputs, output, others);
@@ -308,22 +310,13 @@ void multiply_some(std::int32_t rows, task const& t, std::int32_t p, std::int32_
     if constexpr (R > 1) multiply_some<A, R - 1, streams>(rows, t, p, end, inputs, output, others);
 }
 
-/// Panels of a tile, or of the two tiles that share one.
-template <class A, std::size_t R>
-constexpr std::int32_t tile_panels(std::int32_t rows) {
-    if (rows == static_cast<std::int32_t>(R)) return wide<A, R> ? 3 : static_cast<std::int32_t>(A::panels(R));
-    if constexpr (R > 1)
-        return tile_panels<A, R - 1>(rows);
-    else
-        return 1;
-}
-
 template <class A>
 void multiply(task const& t) {
     flush_denormals const scope;
     row_groups const groups(t.rows, A::together, A::of_many);
     if (groups.count == 1) {
-        std::int32_t const width = tile_panels<A, A::together>(t.rows);
+        auto const rows = static_cast<std::size_t>(t.rows);
+        auto const width = static_cast<std::int32_t>(wide<A>(rows) ? 3 : A::panels(rows));
         fetched none;
         for (std::int32_t p = t.first; p < t.last; p += width)
             multiply_some<A, A::together, true>(t.rows, t, p, smaller(p + width, t.last), t.inputs, t.output, none);
@@ -331,7 +324,7 @@ void multiply(task const& t) {
     }
     // A few panels stay in a cache while group after group of rows is multiplied by them; meanwhile the next are
     // fetched.
-    constexpr std::int32_t width = wide<A, A::of_many> ? 3 : 2;
+    constexpr std::int32_t width = wide<A>(A::of_many) ? 3 : 2;
     std::ptrdiff_t const panel_bytes = t.steps / unit<A>::steps * unit<A>::bytes;
     for (std::int32_t p = t.first; p < t.last; p += width) {
         std::int32_t const end = smaller(p + width, t.last);
@@ -347,6 +340,12 @@ void multiply(task const& t) {
             output += static_cast<std::size_t>(rows) * t.output_row;
         }
     }
+}
+
+/// The kernel of an arithmetic.
+template <class A>
+constexpr kernel kernel_of(char const* name, weight_type weights, input_form inputs) {
+    return {name, weights, inputs, A::together, A::of_many, multiply<A>};
 }
 
 }  // namespace

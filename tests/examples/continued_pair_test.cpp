@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "decode/text_laws.hpp"
+#include "examples/counted_model.hpp"
 #include "examples/model_support.hpp"
 #include "examples/plain_block_drafter.hpp"
 #include "generate/continued_text.hpp"
@@ -44,29 +45,7 @@ using multidraft::examples::short_block_drafter;
 
 constexpr std::size_t vocabulary = 40;
 
-/// A target that counts the tokens that it reads.
-class counted {
-public:
-    explicit counted(transformer& model) : model_(model) {}
-
-    [[nodiscard]] std::int32_t vocabulary() const { return model_.vocabulary(); }
-    [[nodiscard]] std::int32_t context_limit() const { return model_.context_limit(); }
-    [[nodiscard]] std::int32_t length() const { return model_.length(); }
-    [[nodiscard]] std::int32_t feature_size() const { return model_.feature_size(); }
-    [[nodiscard]] std::span<float const> features() const { return model_.features(); }
-    void forward(token_batch const& batch, std::span<float> logits) {
-        read += batch.tokens.size();
-        model_.forward(batch, logits);
-    }
-    void keep(std::int32_t context, std::span<std::int32_t const> entries) { model_.keep(context, entries); }
-
-    std::size_t read = 0;
-
-private:
-    transformer& model_;
-};
-
-using turns = continued_pair<counted, block_drafter_model>;
+using turns = continued_pair<counted_model, block_drafter_model>;
 
 /// Times by which all trees pay, and nothing is learnt of a clock.
 budget_controller free_rows(std::int32_t nodes) {
@@ -129,7 +108,7 @@ protected:
 TEST_F(continued_turns, give_the_tokens_of_models_that_read_everything) {
     transformer inner = new_target(), other = new_target();
     block_drafter_model of_drafter(weights), of_other(weights);
-    counted counting(inner);
+    counted_model counting(inner);
     turns kept(counting, of_drafter);
     using nested = verify::nested_ranked_block<law::stratified>;
     auto const by = [&](auto& target, auto& drafter, std::span<token_id const> text) {
@@ -182,7 +161,7 @@ TEST_F(continued_turns, have_the_law_of_the_target_by_enumeration) {
     load({own.begin(), own.end()});
     transformer inner = new_target();
     block_drafter_model of_drafter(weights);
-    counted counting(inner);
+    counted_model counting(inner);
     turns kept(counting, of_drafter);
     using model = continued_drafter<block_drafter_model>;
     auto loop = [&](std::span<token_id const> text, generation_options const& how, enumerating_source& source) {
@@ -211,8 +190,8 @@ TEST_F(continued_turns, have_the_law_of_the_target_by_many_answers) {
     transformer inner = new_target();
     block_drafter_model of_drafter(weights);
     short_block_drafter few(of_drafter, 12);
-    counted counting(inner);
-    continued_pair<counted, short_block_drafter> kept(counting, few);
+    counted_model counting(inner);
+    continued_pair<counted_model, short_block_drafter> kept(counting, few);
     options.max_tokens = 4;
     auto choices = free_rows(8);
     using model = continued_drafter<short_block_drafter>;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "examples/counted_model.hpp"
 #include "examples/model_support.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/lookup_drafter.hpp"
@@ -22,32 +23,12 @@ using namespace multidraft;
 using namespace multidraft::testing;
 using multidraft::examples::continued_text;
 
-/// Counts the tokens that a model reads.
-class counted {
-public:
-    explicit counted(transformer& model) : model_(model) {}
-
-    [[nodiscard]] std::int32_t vocabulary() const { return model_.vocabulary(); }
-    [[nodiscard]] std::int32_t context_limit() const { return model_.context_limit(); }
-    [[nodiscard]] std::int32_t length() const { return model_.length(); }
-    void forward(token_batch const& batch, std::span<float> logits) {
-        read += batch.tokens.size();
-        model_.forward(batch, logits);
-    }
-    void keep(std::int32_t context, std::span<std::int32_t const> entries) { model_.keep(context, entries); }
-
-    std::size_t read = 0;
-
-private:
-    transformer& model_;
-};
-
 TEST(continued_text, gives_the_tokens_of_a_model_that_reads_everything) {
     auto const weights = weights_of("target", precision::f32);
     transformer inner(weights);
     transformer other(weights);
-    counted counting(inner);
-    continued_text<counted> continued(counting);
+    counted_model counting(inner);
+    continued_text<counted_model> continued(counting);
     auto const by_lookup = [](auto& model, std::span<token_id const> text, generation_options const& options) {
         return make_speculative<verify::naive<law::deterministic>>(model, lookup_drafter{})(text, options).tokens;
     };
