@@ -136,17 +136,19 @@ TEST(budgeted_block_drafter, is_exact_with_the_librarys_controller) {
     EXPECT_GE(chosen.size(), 2U);
 }
 
-/// A budget_controller in a world where the rows promise `said` of each level and `real` comes about: its mean number
-/// of nodes over the last steps, and the loss against drafting nothing.
+/// A budget_controller in a world where the rows promise `said` of each level and `real` comes about, after so many
+/// trees that are refused: its mean number of nodes over the last steps, and the loss against drafting nothing. With
+/// `slower` it has a clock, by which all takes that many times as long as by `times`.
 struct seen_in_world {
     double nodes = 0;
     double tokens = 0;
     double seconds = 0;
     double correction = 0;
 };
-seen_in_world run(step_times const& times, double said, double real, int steps) {
-    testing::world in{times, [=](std::int32_t, std::int32_t) { return real; }};
-    budget_controller choices(times, {.nodes = 8, .learns_times = false});
+seen_in_world run(step_times const& times, double said, double real, int steps, int refused = 0, double slower = 0) {
+    int trees = 0;
+    testing::world in{times, [&](std::int32_t, std::int32_t) { return trees > refused ? real : 0.0; }};
+    budget_controller choices(times, {.nodes = 8, .learns_times = slower > 0});
     choices.start();
     std::vector<token_id> const tokens(16, 0);
     seen_in_world result;
@@ -164,13 +166,17 @@ seen_in_world run(step_times const& times, double said, double real, int steps) 
             shape = chain(offers[choices.choose(offers)].nodes);
             std::vector<double> const chances(static_cast<std::size_t>(shape.size()), said);
             choices.expect(shape, chances);
+            ++trees;
         }
         auto const path = in.step(shape);
-        result.seconds += times.target(shape.size()) + times.library[0].step + (called ? times.draft(8) : 0) +
-                          (shape.size() - 1) * times.library[0].inner;
+        step_seconds const took{times.target(shape.size()), called ? times.draft(8) : 0,
+                                times.library[0].step + (shape.size() - 1) * times.library[0].inner};
+        result.seconds += testing::sum(took);
         result.tokens += static_cast<double>(path.size() + 1);
         if (2 * k >= steps) result.nodes += 2.0 * (shape.size() - 1) / steps;
-        choices.learn({{shape.parents(), span<token_id const>(tokens).first(testing::at(shape.size()))}, path, {}});
+        choices.learn({{shape.parents(), span<token_id const>(tokens).first(testing::at(shape.size()))},
+                       path,
+                       {slower * took.target, slower * took.draft, slower * took.library}});
     }
     result.correction = choices.correction(0, 1);
     return result;
@@ -255,6 +261,14 @@ TEST(budget_controller, loses_no_more_than_it_may_against_drafting_nothing) {
             double const nothing = times.target(1) + times.library[0].step;
             EXPECT_LE(found.seconds, (found.tokens + budget_options{}.credit) * nothing / (1 - 0.0125) + 1e-9) << real;
         }
+}
+
+TEST(budget_controller, drafts_again_on_a_machine_that_is_slower_than_its_times_say) {
+    for (double const slower : {1.0, 1.1, 1.2, 1.4}) {
+        auto const found = run(costs()[1], 0.7, 0.7, 128, 3, slower);
+        EXPECT_GT(found.nodes, 2) << slower;
+        EXPECT_GT(found.tokens, 190) << slower;
+    }
 }
 
 TEST(budgeted_block_drafter, writes_the_greedy_text_at_temperature_0_in_fewer_calls) {

@@ -242,6 +242,31 @@ TEST(controller, stops_drafting_where_a_tree_takes_longer_than_its_times_say) {
     EXPECT_NEAR(choices.times().target(1), times.target(1), 0.02) << "the calls after a tree do not count";
 }
 
+TEST(controller, drafts_again_on_a_machine_that_is_slower_than_its_times_say) {
+    // Its first trees are refused: the text has nothing to lose, while every call takes longer than was measured.
+    auto const times = costs()[1];
+    for (double const slower : {1.0, 1.1, 1.2, 1.4}) {
+        controller choices(times);
+        choices.start();
+        world refuses{times, [](std::int32_t, std::int32_t) { return 0.0; }};
+        world accepts{times, rates_of(0.6, 0.45)};
+        std::vector<token_id> const tokens(512, 0);
+        int trees = 0;
+        double whole = 0;
+        for (int k = 0; k < 128; ++k) {
+            topology const& shape = choices.choose({{}, 100, 1});
+            auto const path = (trees < 2 ? refuses : accepts).step(shape);
+            trees += shape.size() > 1 ? 1 : 0;
+            auto seconds = accepts.seconds(shape, 1, 0);
+            for (double* const x : {&seconds.target, &seconds.draft, &seconds.library}) *x *= slower;
+            whole += static_cast<double>(path.size() + 1);
+            choices.learn({{shape.parents(), span<token_id const>(tokens).first(at(shape.size()))}, path, seconds});
+        }
+        EXPECT_GT(trees, 80) << slower;
+        EXPECT_GT(whole, 200) << slower;
+    }
+}
+
 TEST(controller, forgets_at_the_same_rate_where_nothing_is_drafted) {
     auto const times = costs()[2];
     controller choices(times, {.explore_every = 0});

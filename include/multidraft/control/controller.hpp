@@ -95,11 +95,13 @@ struct step_times {
     }
 
     /// Moves the times by a twentieth towards those of a step that this verifier verified, before which the draft had
-    /// not read `unread` tokens. `rows` is scratch memory.
+    /// not read `unread` tokens; that of one row by a quarter, since every choice is compared with it and few steps
+    /// measure it. `rows` is scratch memory.
     void learn(step_outcome const& outcome, std::size_t verifier, std::int32_t unread,
                std::vector<std::int32_t>& rows) {
         constexpr double weight = 0.05;
-        target.learn(outcome.tree.size(), outcome.seconds.target, weight);
+        constexpr double weight_of_nothing = 0.25;
+        target.learn(outcome.tree.size(), outcome.seconds.target, outcome.tree.size() > 1 ? weight : weight_of_nothing);
         std::int32_t const inner = draft_calls(outcome.tree, unread, rows);
         if (draft_in_one_call && !rows.empty()) rows.assign(1, static_cast<std::int32_t>(rows.size()));
         if (!rows.empty() && outcome.seconds.draft > 0) {
@@ -126,20 +128,21 @@ namespace detail {
 /// The time of a text's steps against what their tokens would have taken without drafts.
 struct time_balance {
     double spent = 0;
-    double saved = 0;  ///< compared with drafting nothing; negative if that had been faster
+    double tokens = 0;
 
-    /// Counts a step that was expected to take `seconds`, by what it took (`by_clock`) as far as that is credible; a
-    /// step without drafts takes `nothing`.
-    void count(step_outcome const& outcome, double seconds, double nothing, bool by_clock) {
+    /// Counts a step that was expected to take `seconds`, by what it took (`by_clock`) as far as that is credible.
+    void count(step_outcome const& outcome, double seconds, bool by_clock) {
         double const took = outcome.seconds.target + outcome.seconds.draft + outcome.seconds.library;
         // A step of more than twice the time expected was probably disturbed.
         if (by_clock && took > 0) seconds = std::clamp(took, seconds / 2, 2 * seconds);
         spent += seconds;
-        saved += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
+        tokens += static_cast<double>(outcome.path.size() + 1);
     }
-    /// The seconds that the next step may lose: `slack` and `credit` are those of `controller_options`.
+    /// The seconds that the next step may lose, where a step without drafts takes `nothing` by what is known now: on a
+    /// machine that has become slower, earlier steps have not lost what none could have saved. `slack` and `credit` are
+    /// those of `controller_options`.
     [[nodiscard]] double allowed(double slack, double credit, double nothing) const noexcept {
-        return saved + slack * spent + credit * nothing;
+        return (tokens + credit) * nothing - (1 - slack) * spent;
     }
 };
 
@@ -252,9 +255,8 @@ public:
     void learn(step_outcome const& outcome) {
         auto const v = static_cast<std::size_t>(choice_.verifier);
         bool const drafted = choice_.tree != 0;
-        double const nothing = seconds_of_nothing();
-        double const expected = drafted ? seconds_of(trees_.members[choice_.tree], v) : nothing;
-        balance_.count(outcome, expected, nothing, options_.learns_times);
+        double const expected = drafted ? seconds_of(trees_.members[choice_.tree], v) : seconds_of_nothing();
+        balance_.count(outcome, expected, options_.learns_times);
         // The first steps without a tree find the caches full of the draft.
         if (options_.learns_times && (drafted || count_.idle >= idle_steps))
             times_.learn(outcome, v, choice_.unread, scratch_.rows);
