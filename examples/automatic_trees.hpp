@@ -67,14 +67,34 @@ std::vector<library_cost> measure_library(Model& target, Model& draft, Method co
     return result;
 }
 
+/// The numbers of rows whose calls are measured for trees of so many nodes.
+inline std::vector<std::int32_t> measured_rows(std::int32_t nodes) {
+    std::vector<std::int32_t> sizes;
+    for (std::int32_t rows = 1; rows < nodes + 1; rows = rows < 4 ? rows + 1 : rows + rows / 2) sizes.push_back(rows);
+    sizes.push_back(nodes + 1);
+    return sizes;
+}
+
+/// Measures the cost of steps that no model drafts for: calls of the target by rows. What the library does is little
+/// beside them, and taken for none.
+template <language_model Model>
+step_times measure_times_of_target(Model& target, std::int32_t nodes) {
+    constexpr double longest = 0.4;  // seconds of the calls of a size
+    std::vector<std::int32_t> const sizes = measured_rows(nodes);
+    std::vector<double> seconds;
+    for (std::int32_t const rows : sizes) seconds.push_back(median_call_seconds(target, rows, longest));
+    seconds = nondecreasing(seconds);
+    std::vector<std::pair<std::int32_t, double>> of_target;
+    for (std::size_t k = 0; k < sizes.size(); ++k) of_target.emplace_back(sizes[k], seconds[k]);
+    return {analysis::call_cost(std::move(of_target)), analysis::call_cost({{1, 0.0}}), {{}}};
+}
+
 /// Measures the cost of steps: calls of both models by rows, and the library's part (`measure_library`).
 template <language_model Model, class Method>
 step_times measure_times(Model& target, Model& draft, Method const& how, std::span<token_id const> prompt,
                          generation_options const& options, std::int32_t nodes) {
     constexpr double longest = 4;  // seconds of all calls
-    std::vector<std::int32_t> sizes;
-    for (std::int32_t rows = 1; rows < nodes + 1; rows = rows < 4 ? rows + 1 : rows + rows / 2) sizes.push_back(rows);
-    sizes.push_back(nodes + 1);
+    std::vector<std::int32_t> const sizes = measured_rows(nodes);
     auto const [target_seconds, draft_seconds] = median_call_seconds<Model>(target, draft, sizes, longest);
     std::vector<std::pair<std::int32_t, double>> of_target, of_draft;
     for (std::size_t k = 0; k < target_seconds.size(); ++k) {

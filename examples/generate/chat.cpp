@@ -14,12 +14,10 @@
 
 #include "command_line.hpp"
 #include "generate/continued_text.hpp"
+#include "generate/lookup_text.hpp"
 #include "generate/progress.hpp"
 #include "generate/report.hpp"
 #include "multidraft/decode/autoregressive.hpp"
-#include "multidraft/decode/lookup_drafter.hpp"
-#include "multidraft/decode/speculative.hpp"
-#include "multidraft/verify/naive.hpp"
 #include "transformer/chat_markup.hpp"
 #include "transformer/gguf.hpp"
 
@@ -40,11 +38,8 @@ public:
                     return autoregressive(*alone_, prompt, options, on_tokens);
                 };
             else
-                run_ = [this, depth = std::max(1, shape.max_depth())](auto prompt, auto const& options,
-                                                                      auto const& on_tokens) {
-                    lookup_options const back{{settings().lookup_longest, 1}, settings().lookup_paths, depth};
-                    return make_speculative<verify::naive<law::deterministic>>(*alone_, lookup_drafter(back))(
-                        prompt, options, on_tokens);
+                run_ = [this, shape](auto prompt, auto const& options, auto const& on_tokens) {
+                    return run_lookup(*alone_, shape, prompt, options, on_tokens);
                 };
             return;
         }

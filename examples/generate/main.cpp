@@ -365,15 +365,17 @@ int run(int argc, char** argv) {
     if (draft_temperature_option->count() > 0 || options.sampling.greedy())
         options.draft_sampling->temperature = draft_temperature;
     validate(*options.draft_sampling);
+    bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
+    bool const one_text = !compare_all && !search_trees && !dump_decisions;
+    bool const many_texts = file_option->count() > 0;
     bool const by_lookup =
-        draft_dir == "lookup" || (!by_states && draft_option->count() == 0 && gguf_file::is_one(target_dir));
+        draft_dir == "lookup" ||
+        (!by_states && draft_option->count() == 0 &&
+         (gguf_file::is_one(target_dir) || (method_name == "naive/lookup" && one_text && !many_texts)));
     if (by_lookup && method_option->count() == 0) method_name = "naive/lookup";
     method const& how = find_method(method_name);
     if (by_lookup && !drafts_without_model(how.name))
         throw std::runtime_error("--method " + method_name + ": needs a draft model, named by --draft");
-    bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
-    bool const one_text = !compare_all && !search_trees && !dump_decisions;
-    bool const many_texts = file_option->count() > 0;
     if (by_states && (draft_option->count() > 0 || (talks && by_head) || many_texts || search_trees || dump_decisions ||
                       device != "cpu"))
         throw std::runtime_error("--drafter " + drafter + ": not with --draft, " + (by_head ? "--chat, " : "") +
@@ -396,8 +398,10 @@ int run(int argc, char** argv) {
         throw std::runtime_error(
             "--chat: not with --compare, --search, --dump-decisions, --show-tree, --perplexity, --repeat or --method "
             "auto");
-    if (talks && tree == "auto" && !by_block)
-        throw std::runtime_error("--chat: not with --tree auto, unless a block drafter drafts, named by --drafter");
+    if (talks && tree == "auto" && !by_block && !by_lookup)
+        throw std::runtime_error(
+            "--chat: not with --tree auto, unless a block drafter drafts, named by --drafter, or "
+            "the text itself");
     if (many_texts &&
         (!one_text || shows_trees || stream || perplexity || repeat > 1 || device != "cpu" || !costs.empty()))
         throw std::runtime_error(
@@ -409,8 +413,10 @@ int run(int argc, char** argv) {
                                  all_methods()[0].name + "; not by " + method_name);
     // Who names a seed expects the same text again: trees are then chosen by kept times and not by a clock.
     bool const repeatable = seed_option->count() > 0 || !costs.empty();
-    bool const chooses_by_default = tree.empty() && one_text && !shows_trees && !by_lookup && !by_head &&
-                                    (!talks || by_block) && method_option->count() == 0;
+    bool const chooses_by_default = tree.empty() && one_text && !shows_trees && !by_head &&
+                                    (!talks || by_block || by_lookup) && method_option->count() == 0;
+    // By the nodes of each step's tree, not among shapes that are given before.
+    bool const chooses_nodes = by_block || by_lookup;
     bool const may_choose = chooses_by_default || tree == "auto" || method_name == "auto";
     auto const kept_costs = costs.empty() && may_choose && !many_texts  // whose times are measured
                                 ? directory_of_kept_costs()
@@ -435,7 +441,7 @@ int run(int argc, char** argv) {
                           default_tree_of_block(options.sampling) == "reach";
     if (automatic && by_block && !how.trees_from_rows)
         throw std::runtime_error("--tree auto: " + how.name + " takes shapes only, such as fork:3x1");
-    if (automatic && !by_block)
+    if (automatic && !chooses_nodes)
         choices = choices_of(how, how.forks_only, how.chains_only ? 1 : how.most_children, most_nodes);
     if (!tree.empty() && !how.tree.empty() && tree_text != tree && !compare_all)
         throw std::runtime_error("--tree " + tree + ": " + how.name +
@@ -492,11 +498,13 @@ int run(int argc, char** argv) {
     auto const find_times = [&](std::span<token_id const> text) {
         auto const measure = [&] {
             if (by_block) return measure_block_times(target, how, text, options, most_nodes);
+            if (by_lookup) return measure_times_of_target(target, most_nodes);
             return measure_times(target, draft, how, text, options, most_nodes);
         };
         if (!costs.empty() || kept_costs.empty()) return times_of(costs, how, measure);
         auto const what = what_costs_are_of(
-            {name_of_model(target_dir), name_of_model(by_block ? single.block_drafter : draft_dir), device, numbers,
+            {name_of_model(target_dir),
+             by_lookup ? "no draft model" : name_of_model(by_block ? single.block_drafter : draft_dir), device, numbers,
              std::to_string(model_options.threads) + " threads", how.name, std::to_string(most_nodes) + " nodes",
              std::to_string(single.candidates) + " candidates"});
         auto [known, file] = kept_times(kept_costs, what, how, [&] {
@@ -510,6 +518,7 @@ int run(int argc, char** argv) {
     auto const choose_nodes = [&](step_times const& by) {
         chosen_nodes.emplace(by, budget_options{.nodes = most_nodes, .learns_times = choices.learns_times});
         single.choices = &*chosen_nodes;
+        single.lookup_rates = match_rates();
     };
 
     if (talks) {
@@ -638,9 +647,9 @@ int run(int argc, char** argv) {
         }
         energy.start();
         // Rates and times carry over from text to text, except where equal seeds shall give equal texts.
-        if (automatic && !by_block && (!chosen || repeatable))
+        if (automatic && !chooses_nodes && (!chosen || repeatable))
             chosen = std::make_unique<automatic_tree>(times.front(), choices);
-        if (automatic && by_block && (!chosen_nodes || repeatable)) choose_nodes(times.front());
+        if (automatic && chooses_nodes && (!chosen_nodes || repeatable)) choose_nodes(times.front());
         generation const g = chosen ? how.run_choices(target, draft, *chosen, prompts.front(), options, print)
                                     : how.run(target, draft, shape, prompts.front(), options, print);
         auto const joules = energy.joules();

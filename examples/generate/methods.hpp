@@ -11,6 +11,7 @@
 
 #include "generate/continued_text.hpp"
 #include "multidraft/base/config.hpp"
+#include "multidraft/control/controlled_lookup_drafter.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -18,10 +19,6 @@
 #include "transformer/eagle_head.hpp"
 #include "transformer/transformer.hpp"
 #include "tree_choices.hpp"
-
-namespace MULTIDRAFT_NAMESPACE {
-class budget_controller;
-}
 
 namespace multidraft::examples {
 
@@ -66,10 +63,11 @@ struct method_settings {
     std::string block_drafter;  ///< directory of the target's block drafter; empty: no such drafter
     std::string eagle_head;     ///< directory of the target's head of EAGLE-3; empty: no such drafter
     transformer_options models;
-    double least = 0.1;                    ///< best_first, trees from rows: the least worth of a draw
-    std::int32_t budget = 16;              ///< trees from rows: drafted nodes at most
-    bool by_reach = false;                 ///< trees from rows: by the reach of each node, not best first
-    budget_controller* choices = nullptr;  ///< trees from rows: chooses their nodes at each step; null: nothing does
+    double least = 0.1;        ///< best_first, trees from rows: the least worth of a draw
+    std::int32_t budget = 16;  ///< trees from rows: drafted nodes at most
+    bool by_reach = false;     ///< trees from rows: by the reach of each node, not best first
+    /// Trees from rows and look-ups: chooses their nodes at each step; null: nothing does.
+    budget_controller* choices = nullptr;
     /// Block drafters: the likeliest tokens of a row that are read of it, by methods with `short_rows`; 0: all.
     std::int32_t candidates = 0;
     /// Block drafters: both caches, kept from text to text; null: each text is read anew.
@@ -79,6 +77,7 @@ struct method_settings {
     double stop_below = 0.4;          ///< early stopping: the probability below which a level is not drawn
     std::int32_t lookup_paths = 2;    ///< look-up: continuations
     std::int32_t lookup_longest = 4;  ///< look-up: tokens of the longest match
+    match_rates lookup_rates{};       ///< look-up, where its drafts are chosen: kept from text to text
     double fallback = 0.5;            ///< BiLD
     float rollback = 3.0F;            ///< BiLD, nats
     float joint_threshold = 0.1F;     ///< MTAD

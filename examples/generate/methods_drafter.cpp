@@ -1,6 +1,7 @@
 // Methods whose trees are not a fixed shape of one sampler: look-up, sequences, beams, best-first, several models.
 #include <algorithm>
 
+#include "generate/lookup_text.hpp"
 #include "generate/tree_methods.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/independent_drafter.hpp"
@@ -20,10 +21,6 @@
 
 namespace multidraft::examples {
 namespace {
-
-lookup_options looking_back(topology const& shape) {
-    return {{settings().lookup_longest, 1}, settings().lookup_paths, std::max(1, shape.max_depth())};
-}
 
 /// The budget of a shape for a dynamic tree: its nodes, its depth, the width of its widest level.
 best_first_options budget_of(topology const& shape) {
@@ -71,13 +68,18 @@ void add_drafter_methods(std::vector<method>& all) {
         [](transformer& draft, topology const& shape) {
             return best_first_top_drafter<transformer>(draft, budget_of(shape));
         }));
-    all.push_back(drafter_method<verify::naive<law::deterministic>>(
+    method& lookup = all.emplace_back(drafter_method<verify::naive<law::deterministic>>(
         "naive/lookup", "what followed the last tokens earlier in the text; no draft model", "1x1x1x1",
-        [](transformer&, topology const& shape) { return lookup_drafter(looking_back(shape)); }));
+        [](transformer&, topology const& shape) { return lookup_drafter(looking_back(shape.max_depth())); }));
+    lookup.run = [](transformer& target, transformer&, topology const& shape, std::span<token_id const> prompt,
+                    generation_options const& options,
+                    token_callback const& on_tokens) { return run_lookup(target, shape, prompt, options, on_tokens); };
+    lookup.verifiers = {lookup.name};
     all.push_back(drafter_method<verify::naive<law::deterministic>>(
         "naive/deterministic+lookup", "the draft's most likely candidates, and what the text has had as more branches",
         tree, [](transformer& draft, topology const& shape) {
-            return with_lookup(static_tree_drafter<transformer, draft::top_n>(draft, shape), looking_back(shape));
+            return with_lookup(static_tree_drafter<transformer, draft::top_n>(draft, shape),
+                               looking_back(shape.max_depth()));
         }));
     all.push_back(drafter_method<verify::naive<law::independent>>(
         "naive/independent", "candidates of two draft models, accepted if the target draws one of them", tree,

@@ -7,5 +7,6 @@
 #include "multidraft/control/budget_controller.hpp"
 #include "multidraft/control/budgeted_block_drafter.hpp"
 #include "multidraft/control/controlled_drafter.hpp"
+#include "multidraft/control/controlled_lookup_drafter.hpp"
 #include "multidraft/control/controller.hpp"
 #include "multidraft/control/shared_budget.hpp"

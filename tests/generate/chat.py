@@ -72,10 +72,15 @@ class Small(unittest.TestCase):
             for chat in (("--chat", "hello hello"), ("--prompt", "hello hello")):
                 (drafted,) = objects(*common, *more, *chat)
                 (plain,) = objects(*common, *more, *chat, "--method", "autoregressive")
+                (fixed,) = objects(*common, *more, *chat, "--method", "naive/lookup", "--tree", "1x1x1x1")
                 self.assertEqual((drafted["method"], drafted["lossless"]), ("naive/lookup", True))
                 self.assertEqual((plain["method"], plain["target_calls"]), ("autoregressive", plain["tokens"]))
+                # Of how many tokens it drafts the times decide, which are kept, and what was accepted so far.
+                self.assertTrue(Path(drafted["costs"]).exists())
+                self.assertNotIn("costs", fixed)
                 if more[1] == "0":
                     self.assertEqual(drafted["token_ids"], plain["token_ids"])
+                    self.assertEqual(fixed["token_ids"], plain["token_ids"])
                 self.assertEqual(drafted["tokens"], len(drafted["token_ids"]))
                 self.assertEqual(objects(*common, *more, *chat)[0]["token_ids"], drafted["token_ids"])
 
@@ -171,7 +176,8 @@ class Small(unittest.TestCase):
         self.assertIn("needs a draft model", refused(*target, "--method", "block/iid"))
         self.assertIn("--draft lookup: not with", refused(*target, "--compare"))
         self.assertIn("--chat: not with", refused(*target, "--chat", "hello", "--show-tree"))
-        self.assertIn("unless a block drafter drafts", refused(*target, "--chat", "hello", "--tree", "auto"))
+        self.assertIn("unless a block drafter drafts",
+                      refused(*target, "--draft", self.model, "--chat", "hello", "--tree", "auto"))
         block = (*target, "--drafter", self.drafter, "--chat", "hello")
         self.assertIn("--chat: not with", refused(*block, "--show-tree"))
         self.assertIn("not with a block drafter", refused(*block, "--method", "naive/lookup"))

@@ -297,14 +297,14 @@ class Generate(unittest.TestCase):
                                                                 "auto").stderr)
             (greedy,) = objects("--prompt", PROMPT, "--tokens", "60", "--temperature", "0", "--method",
                                 "autoregressive")
-            for method in ("auto", "block/iid", "spec_hub/top_paired", "recursive_rejection/sequential"):
+            for method in ("auto", "block/iid", "spec_hub/top_paired", "recursive_rejection/sequential", "naive/lookup"):
                 (chosen,) = objects("--prompt", PROMPT, "--tokens", "60", "--temperature", "0", "--method", method,
                                     "--tree", "auto")
                 self.assertEqual(chosen["token_ids"], greedy["token_ids"], method)
             self.assertIn("holds no times of auto", self.refused(*common, "--method", "auto"))
             file.write_text("{")
             self.assertIn(str(file), self.refused(*common, "--method", "auto"))
-        self.assertIn("not chosen by their shape", self.refused("--method", "naive/lookup", "--tree", "auto"))
+        self.assertIn("not chosen by their shape", self.refused("--method", "naive/best_first", "--tree", "auto"))
         self.assertIn("part at the root", self.refused("--method", "multi_path_block/iid", "--tree", "auto"))
         self.assertIn("name no --tree", self.refused("--method", "auto", "--tree", "1x1"))
         self.assertIn("for --tree auto", self.refused("--costs", "/tmp/none.json", "--tree", "1x1"))

@@ -139,8 +139,7 @@ public:
     /// Counts the outcome of the step. Where nothing was expected of its tree, only its seconds.
     void learn(step_outcome const& outcome) {
         std::int32_t const inner = draft_calls(outcome.tree, 1, rows_);
-        double const expected =
-            step_.called ? seconds_of({outcome.tree.size() - 1, inner, 0}) : seconds_of_nothing();
+        double const expected = step_.called ? seconds_of({outcome.tree.size() - 1, inner, 0}) : seconds_of_nothing();
         balance_.count(outcome, expected, options_.learns_times);
         if (options_.learns_times && (step_.called || idle_ >= idle_steps)) times_.learn(outcome, 0, 1, rows_);
         ++unseen_;
