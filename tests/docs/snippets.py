@@ -186,7 +186,7 @@ OPTIONS_OF = {
         'tools/demo --chat "Why is the sky blue?"', "tools/demo --chat", "generate --chat", "generate --draft", "generate --draft lookup",
         "generate --draft DIRECTORY", "generate --drafter independent", "generate --seed",
         'tools/demo --target FILE.gguf --prompt "The capital of France is" --tokens 12', "generate --tokens", "generate --precision",
-        "generate --method autoregressive", "generate --system", "generate --tokenizer"), "examples/generate/main.cpp"),
+        "generate --method autoregressive", "generate --method naive/lookup", "generate --system", "generate --tokenizer"), "examples/generate/main.cpp"),
     # Run by the tests of generate and of bench/paper_tables.
     **dict.fromkeys((
         "--beams", "--candidates K", "--costs FILE", "--draft-temperature 0", "--drafter DIRECTORY", "--drafter block", "--drafter eagle", "--joint-threshold",
