@@ -20,23 +20,24 @@ namespace multidraft::examples {
 
 /// Measures the times of steps by short texts of the method, without drafts and with trees of 1, 2, 4, .. nodes, in
 /// turn, so that what slows the machine down for a while slows down all of them; the medians of 5 rounds, or fewer (at
-/// least 2) that take some 4 seconds together. The time of a draft has that of choosing the tree. The settings' choices
-/// are left as none.
+/// least 2) that take some 4 seconds together. The drafter is asked for `levels`, and besides for one. The time of a
+/// draft has that of choosing the tree. The settings' choices are left as none.
 inline step_times measure_block_times(transformer& target, method const& how, std::span<token_id const> prompt,
-                                      generation_options options, std::int32_t nodes) {
+                                      generation_options options, std::int32_t nodes, std::int32_t levels) {
     options.max_tokens = std::min(options.max_tokens, 12);
     options.stop_tokens.clear();
     options.request = ~options.request;  // other draws than the text's
     struct size {
         std::int32_t nodes = 0;  ///< at most
+        std::int32_t levels = 0;
         std::int64_t steps = 0;
         std::int64_t drafted = 0;
         std::int64_t inner = 0;
         std::vector<double> target{}, draft{}, library{};
     };
-    std::vector<size> sizes{{0}};
-    for (std::int32_t n = 1; n < nodes; n *= 2) sizes.push_back({n});
-    sizes.push_back({nodes});
+    std::vector<size> sizes{{0, 0}, {1, 1}};
+    for (std::int32_t n = 1; n < nodes; n *= 2) sizes.push_back({n, levels});
+    sizes.push_back({nodes, levels});
     // Their trees have all of their nodes where they are best first.
     bool const by_reach = std::exchange(settings().by_reach, false);
     constexpr double longest = 4;
@@ -45,7 +46,10 @@ inline step_times measure_block_times(transformer& target, method const& how, st
         for (size& one : sizes) {
             // Where neither rows nor drafts cost anything, trees have most of the nodes that they may have.
             budget_controller free({analysis::call_cost({{1, 1.0}}), analysis::call_cost({{1, 0.0}}), {{}}},
-                                   {.nodes = std::max(one.nodes, 1), .credit = 1e9, .learns_times = false});
+                                   {.nodes = std::max(one.nodes, 1),
+                                    .levels = std::max(one.levels, 1),
+                                    .credit = 1e9,
+                                    .learns_times = false});
             settings().choices = &free;
             options.observer = [&one](step_view const& step) {
                 for (node_id v = 0; v < step.tree.size(); ++v) one.inner += step.tree.children(v).count > 0 ? 1 : 0;
@@ -74,18 +78,20 @@ inline step_times measure_block_times(transformer& target, method const& how, st
     for (std::size_t k = 0; k < sizes.size(); ++k) {
         auto const rows = static_cast<std::int32_t>(1.5 + of_step(sizes[k].drafted, sizes[k]));
         if (of_target.empty() || rows > of_target.back().first) of_target.emplace_back(rows, seconds[k]);
-        if (k > 0) draft.push_back(median_of(sizes[k].draft));
+        if (k > 1) draft.push_back(median_of(sizes[k].draft));
     }
-    size const& least = sizes[1];
-    size const& most = sizes.back();
+    // Of a node with children by the largest and the least trees of all levels; the rest of what the library does more
+    // than without drafts is the choice.
     double const none = median_of(sizes.front().library);
-    double const few = median_of(least.library);
+    size const& least = sizes[2];
+    size const& most = sizes.back();
     double const more = of_step(most.inner, most) - of_step(least.inner, least);
-    double const inner = more > 0 ? std::max(0.0, (median_of(most.library) - few) / more) : 0;
-    double const choosing = std::max(0.0, few - none - inner);
-    return {analysis::call_cost(std::move(of_target)),
-            analysis::call_cost({{1, median_of(draft) + choosing}}),
-            {{none, inner}}};
+    double const inner = more > 0 ? std::max(0.0, (median_of(most.library) - median_of(least.library)) / more) : 0;
+    auto const choosing = [&](size const& one) { return std::max(0.0, median_of(one.library) - none - inner); };
+    std::vector<std::pair<std::int32_t, double>> of_draft{{1, median_of(sizes[1].draft) + choosing(sizes[1])}};
+    if (levels > 1)
+        of_draft.emplace_back(levels, std::max(of_draft.front().second, median_of(draft) + choosing(least)));
+    return {analysis::call_cost(std::move(of_target)), analysis::call_cost(std::move(of_draft)), {{none, inner}}};
 }
 
 }  // namespace multidraft::examples

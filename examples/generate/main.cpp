@@ -497,7 +497,9 @@ int run(int argc, char** argv) {
     std::string costs_file = costs;
     auto const find_times = [&](std::span<token_id const> text) {
         auto const measure = [&] {
-            if (by_block) return measure_block_times(target, how, text, options, most_nodes);
+            if (by_block)
+                return measure_block_times(target, how, text, options, most_nodes,
+                                           block_drafter_of(target).block_size());
             if (by_lookup) return measure_times_of_target(target, most_nodes);
             return measure_times(target, draft, how, text, options, most_nodes);
         };

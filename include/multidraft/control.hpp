@@ -3,6 +3,7 @@
 #pragma once
 
 #include "multidraft/control/acceptance_history.hpp"
+#include "multidraft/control/asked_levels.hpp"
 #include "multidraft/control/batch_controller.hpp"
 #include "multidraft/control/budget_controller.hpp"
 #include "multidraft/control/budgeted_block_drafter.hpp"

@@ -59,9 +59,9 @@ struct fresh : budget_controller {
 /// Chooses by all that it may depend on: the rows' promises, and every tree, path and token of earlier steps.
 struct curious {
     void start() { seen = 1; }
-    [[nodiscard]] bool drafts(step_situation const& s) {
+    [[nodiscard]] std::int32_t levels(step_situation const& s) {
         mix(static_cast<std::int64_t>(s.text.size()));
-        return s.depth > 0 && (seen >> 30U) % 5 != 0;
+        return (seen >> 30U) % 5 == 0 ? 0 : s.depth - static_cast<std::int32_t>((seen >> 25U) % 3 == 0 && s.depth > 1);
     }
     [[nodiscard]] std::span<node_id const> budgets() const { return all; }
     [[nodiscard]] double correction(std::int32_t level, std::int32_t n) const {
@@ -144,6 +144,7 @@ struct seen_in_world {
     double tokens = 0;
     double seconds = 0;
     double correction = 0;
+    double levels = 0;  ///< asked for, of eight
 };
 seen_in_world run(step_times const& times, double said, double real, int steps, int refused = 0, double slower = 0) {
     int trees = 0;
@@ -154,14 +155,16 @@ seen_in_world run(step_times const& times, double said, double real, int steps, 
     seen_in_world result;
     for (int k = 0; k < steps; ++k) {
         topology shape;
-        bool const called = choices.drafts({{}, 8, 1});
+        std::int32_t const levels = choices.levels({{}, 8, 1});
+        bool const called = levels > 0;
         if (called) {
             std::vector<tree_offer> offers{{}};
             for (node_id const n : choices.budgets()) {
+                if (n > levels) break;
                 double reach = 1;
                 double sum = 0;
                 for (node_id d = 0; d < n; ++d) sum += reach *= std::min(1.0, said * choices.correction(d, 1));
-                offers.push_back({n, n, sum});
+                offers.push_back({n, n, sum, n});
             }
             shape = chain(offers[choices.choose(offers)].nodes);
             std::vector<double> const chances(static_cast<std::size_t>(shape.size()), said);
@@ -169,11 +172,12 @@ seen_in_world run(step_times const& times, double said, double real, int steps, 
             ++trees;
         }
         auto const path = in.step(shape);
-        step_seconds const took{times.target(shape.size()), called ? times.draft(8) : 0,
+        step_seconds const took{times.target(shape.size()), called ? times.draft(levels) : 0,
                                 times.library[0].step + (shape.size() - 1) * times.library[0].inner};
         result.seconds += testing::sum(took);
         result.tokens += static_cast<double>(path.size() + 1);
         if (2 * k >= steps) result.nodes += 2.0 * (shape.size() - 1) / steps;
+        if (2 * k >= steps) result.levels += 2.0 * levels / steps;
         choices.learn({{shape.parents(), span<token_id const>(tokens).first(testing::at(shape.size()))},
                        path,
                        {slower * took.target, slower * took.draft, slower * took.library}});
@@ -187,6 +191,45 @@ TEST(budget_controller, takes_more_nodes_where_rows_promise_more_or_cost_less) {
     EXPECT_GT(run(costs()[0], 0.8, 0.8, 200).nodes, run(costs()[1], 0.5, 0.5, 200).nodes);
     EXPECT_GT(run(costs()[1], 0.8, 0.8, 200).nodes, run(costs()[1], 0.3, 0.3, 200).nodes);
     EXPECT_LT(run(costs()[2], 0.5, 0.5, 400).nodes, 0.2) << "rows that cost a call each";
+}
+
+TEST(budget_controller, asks_for_the_levels_that_are_worth_their_rows) {
+    step_times times = costs()[0];
+    times.draft = analysis::call_cost({{1, 0.1}});
+    EXPECT_NEAR(run(times, 0.4, 0.4, 200).levels, 8, 1e-9) << "its rows cost nothing";
+    times.draft = analysis::call_cost({{1, 0.1}, {8, 0.8}});
+    EXPECT_GT(run(times, 0.9, 0.9, 200).levels, 6);
+    auto const few = run(times, 0.4, 0.4, 200);
+    EXPECT_LT(few.levels, 3);
+    // Most calls ask for two levels; with all of them each step would take half a call longer.
+    EXPECT_GT(few.tokens, 1.4 * 200);
+    EXPECT_LT(few.seconds, 1.4 * 200);
+}
+
+TEST(asked_levels, follow_what_levels_gain_and_cost) {
+    analysis::call_cost const cost({{1, 0.2}, {6, 0.7}});  // a tenth of a second a level
+    asked_levels asked;
+    std::vector<double> const shallow{0, 0.5, 0.8, 0.81, 0.82, 0.82, 0.82};
+    std::vector<double> const deep{0, 0.5, 0.8, 1.1, 1.4, 1.7, 2.0};
+    auto const run_of = [&](std::vector<double> const& worth, double price, int calls) {
+        int whole = 0;
+        std::int32_t last = 0;
+        for (int k = 0; k < calls; ++k) {
+            std::int32_t const levels = asked.choose(6, cost, price);
+            EXPECT_LE(levels, 6);
+            EXPECT_GE(levels, 1);
+            asked.learn(std::span(worth).first(static_cast<std::size_t>(levels) + 1));
+            whole += levels == 6 ? 1 : 0;
+            if (levels < 6) last = levels;
+        }
+        return std::pair(whole, last);
+    };
+    EXPECT_EQ(asked.choose(6, cost, 1), 6) << "nothing is known";
+    EXPECT_EQ(run_of(shallow, 1, 160), std::pair(11, 2)) << "all at every 16th call, and at the second";
+    EXPECT_EQ(run_of(shallow, 0.05, 16), std::pair(1, 4)) << "the last two levels gain nothing";
+    EXPECT_GT(run_of(deep, 1, 1600).first, 800) << "what changes is seen by the calls for all";
+    EXPECT_EQ(asked.choose(1, cost, 1), 1);
+    EXPECT_EQ(asked.choose(0, cost, 1), 0);
 }
 
 TEST(budget_controller, corrects_what_the_rows_promise_by_what_came_about) {
@@ -205,7 +248,7 @@ TEST(budget_controller, corrects_single_children_apart_from_several) {
         std::vector<node_id> path;
         // Of single children 7 in 10 are accepted, of two one in 2; 1 in 2 and 7 in 10 were expected.
         if (k % 20 < (k % 2 == 0 ? 14 : 10)) path.push_back(1);
-        ASSERT_TRUE(choices.drafts({{}, 1, 1}));
+        ASSERT_EQ(choices.levels({{}, 1, 1}), 1);
         static_cast<void>(choices.choose(std::vector<tree_offer>{{}, {1, 1, 0.6}}));
         choices.expect(shape, k % 2 == 0 ? std::vector<double>{1, 0.5} : std::vector<double>{1, 0.4, 0.3});
         choices.learn({{shape.parents(), span<token_id const>(tokens).first(testing::at(shape.size()))}, path, {}});
@@ -216,7 +259,7 @@ TEST(budget_controller, corrects_single_children_apart_from_several) {
 
 /// Takes the last offer always, which is the longest chain.
 struct takes_the_chain : curious {
-    [[nodiscard]] bool drafts(step_situation const& s) const { return s.depth > 0; }
+    [[nodiscard]] std::int32_t levels(step_situation const& s) const { return s.depth; }
     [[nodiscard]] std::size_t choose(std::span<tree_offer const> offers) {
         for (tree_offer const& one : offers) most = std::max(most, one.nodes);
         return offers.size() - 1;
@@ -307,6 +350,7 @@ TEST(budgeted_block_drafter, may_draft_nothing_from_the_first_step_on) {
 
 TEST(budget_controller, names_bad_input) {
     EXPECT_THROW(budget_controller(costs()[0], {.nodes = 0}), invalid_input);
+    EXPECT_THROW(budget_controller(costs()[0], {.levels = 0}), invalid_input);
     EXPECT_THROW(budget_controller(costs()[0], {.memory = 0}), invalid_input);
     EXPECT_THROW(budget_controller(costs()[0], {.slack = -1}), invalid_input);
     budget_controller choices(costs()[0]);

@@ -166,12 +166,13 @@ TEST(nested_ranked_block, may_look_at_all_rows_for_the_number_of_nodes) {
         std::vector<multidraft::topology> trees(1);
         std::vector<multidraft::tree_offer> offers(1);
         std::vector<double> chances;
-        ASSERT_TRUE(choices.drafts({{}, 2, 1}));
+        ASSERT_EQ(choices.levels({{}, 2, 1}), 2);
         for (multidraft::node_id const nodes : choices.budgets())
             trees.push_back(draft::shape_of_rows(draft::iid{}, outlook, {.nodes = nodes, .children = 2}));
         for (int const depth : {1, 2}) trees.push_back(multidraft::chain(depth));
         for (std::size_t k = 1; k < trees.size(); ++k)
-            offers.push_back({trees[k].size() - 1, 1, draft::shape_chances(draft::iid{}, outlook, trees[k], chances)});
+            offers.push_back({trees[k].size() - 1, 1, draft::shape_chances(draft::iid{}, outlook, trees[k], chances),
+                              trees[k].max_depth()});
         multidraft::topology const tree = trees[choices.choose(offers)];
         ++chosen[tree.size()];
         shape_rule const rule{"budget_of_rows", [&](multidraft::testing::undrawn_node const& v) {

@@ -13,6 +13,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/control/acceptance_history.hpp"
+#include "multidraft/control/asked_levels.hpp"
 #include "multidraft/control/controller.hpp"
 #include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -27,11 +28,14 @@ struct tree_offer {
     node_id nodes = 0;  ///< the root not counted
     node_id inner = 0;  ///< with children
     double tokens = 0;  ///< expected accepted nodes
+    /// Of its deepest node; 0: as many as were asked for.
+    std::int32_t levels = 0;
 };
 
 /// How a `budget_controller` chooses; the fields that `controller_options` has too mean the same.
 struct budget_options {
-    std::int32_t nodes = 32;  ///< of a tree at most, the root not counted, in [1, 256]
+    std::int32_t nodes = 32;   ///< of a tree at most, the root not counted, in [1, 256]
+    std::int32_t levels = 64;  ///< asked of the drafter at most, >= 1
     double memory = 100;
     double slack = 0.0125;
     double credit = 2;
@@ -40,12 +44,14 @@ struct budget_options {
     /// Throws `invalid_input` naming the field that is out of its range.
     void validate() const {
         if (nodes < 1 || nodes > 256) refuse("nodes", nodes, "a tree from rows has 1 to 256 nodes");
+        if (levels < 1) refuse("levels", levels, "a drafter is asked for one level or more");
         if (!(slack >= 0)) refuse("slack", slack, "a part of the time is not negative");
         if (!(credit >= 0)) refuse("credit", credit, "a number of steps is not negative");
     }
 };
 
-/// Chooses before a step whether it drafts, and from the rows of the drafter's call which of the trees that they offer.
+/// Chooses before a step whether it drafts and of how many levels the drafter gives rows, and from these rows which of
+/// the trees that they offer.
 ///
 /// The tree is the one with the most expected tokens less the price of its seconds. The price is the tokens per second
 /// of the steps so far: that maximises the tokens per second of the whole text, where the most tokens per second of
@@ -75,21 +81,23 @@ public:
     /// A new text: clears the balance of time of the last text, and most of its rates.
     void start() {
         balance_ = {};
-        idle_ = 0;
-        unseen_ += 2 * options_.memory;
+        count_.idle = 0;
+        count_.unseen += 2 * options_.memory;
     }
 
-    /// Whether the next step calls the drafter. Without it the step has the root alone.
-    [[nodiscard]] bool drafts(step_situation const& situation) {
-        step_.levels = situation.depth;
+    /// How many levels the next step asks the drafter for, at most those of the situation. At 0 it is not called, and
+    /// the step has the root alone.
+    [[nodiscard]] std::int32_t levels(step_situation const& situation) {
         step_.called = false;
         step_.chances.clear();
         step_.shape = topology();
-        if (step_.levels < 1 || idle_ % idle_steps != 0) return false;
+        step_.levels = 0;
+        if (situation.depth < 1 || count_.idle % idle_steps != 0) return 0;
         fade();
-        if (past_.gain < -most_lost) return false;
+        if (past_.gain < -most_lost) return 0;
+        step_.levels = asked_.choose(std::min(situation.depth, options_.levels), times_.draft, step_.price);
         step_.called = !(seconds_of({1, 1, 0}) - seconds_of_nothing() > allowed());
-        return step_.called;
+        return step_.called ? step_.levels : 0;
     }
 
     /// The numbers of nodes for which trees are offered: 1, 2, 4, .. and the largest.
@@ -118,6 +126,18 @@ public:
         for (std::size_t k = 1; k < offers.size(); ++k)
             if (!(seconds_of(offers[k]) > most) && worth(k) > worth(best)) best = k;
         step_.least = least_of(offers[best], price);
+        step_.price = price;
+        // What the best tree of each depth is worth, the call of the drafter apart.
+        auto& of_depth = scratch_.worth;
+        of_depth.assign(static_cast<std::size_t>(step_.levels) + 1, 0.0);
+        double const apart = price * (nothing + times_.draft(std::max(step_.levels, 1)));
+        for (std::size_t k = 1; k < offers.size(); ++k) {
+            auto const levels = std::min(offers[k].levels > 0 ? offers[k].levels : step_.levels, step_.levels);
+            double& most_of = of_depth[static_cast<std::size_t>(levels)];
+            most_of = std::max(most_of, worth(k) + apart);
+        }
+        for (std::size_t l = 1; l < of_depth.size(); ++l) of_depth[l] = std::max(of_depth[l], of_depth[l - 1]);
+        asked_.learn(of_depth);
         double const tokens = 1 + offers[best].tokens;
         double const seconds = seconds_of(offers[best]);
         past_.tokens += tokens;
@@ -138,16 +158,17 @@ public:
 
     /// Counts the outcome of the step. Where nothing was expected of its tree, only its seconds.
     void learn(step_outcome const& outcome) {
-        std::int32_t const inner = draft_calls(outcome.tree, 1, rows_);
+        std::int32_t const inner = draft_calls(outcome.tree, 1, scratch_.rows);
         double const expected = step_.called ? seconds_of({outcome.tree.size() - 1, inner, 0}) : seconds_of_nothing();
         balance_.count(outcome, expected, options_.learns_times);
-        if (options_.learns_times && (step_.called || idle_ >= idle_steps)) times_.learn(outcome, 0, 1, rows_);
-        ++unseen_;
+        if (options_.learns_times && (step_.called || count_.idle >= idle_steps))
+            times_.learn(outcome, 0, 1, scratch_.rows, step_.called ? step_.levels : 0);
+        ++count_.unseen;
         if (!step_.called) {
-            ++idle_;
+            ++count_.idle;
             return;
         }
-        idle_ = 0;
+        count_.idle = 0;
         fade();
         if (step_.chances.size() < 2 || step_.chances.size() != static_cast<std::size_t>(step_.shape.size())) return;
         rates_.outcomes.learn(step_.shape, outcome);
@@ -180,15 +201,15 @@ private:
     }
     /// Lets what was counted decay by the steps since.
     void fade() {
-        if (!(unseen_ > 0)) return;
+        if (!(count_.unseen > 0)) return;
         // A step that is counted decays the histories itself.
-        if (unseen_ > 1) {
-            rates_.outcomes.pass(unseen_ - 1);
-            rates_.expectations.pass(unseen_ - 1);
+        if (count_.unseen > 1) {
+            rates_.outcomes.pass(count_.unseen - 1);
+            rates_.expectations.pass(count_.unseen - 1);
         }
-        double const kept = std::pow(1 - 1 / options_.memory, unseen_);
+        double const kept = std::pow(1 - 1 / options_.memory, count_.unseen);
         past_ = {kept * past_.tokens, kept * past_.seconds, kept * past_.gain};
-        unseen_ = 0;
+        count_.unseen = 0;
     }
 
     /// Expected, of the steps that called the drafter; decaying.
@@ -202,11 +223,20 @@ private:
         acceptance_history outcomes;
         acceptance_history expectations;  ///< by the rows
     };
+    struct counts {
+        std::int32_t idle = 0;  ///< steps since the last call of the drafter
+        double unseen = 0;      ///< steps by which the counts have yet to decay
+    };
+    struct scratch {
+        std::vector<std::int32_t> rows;
+        std::vector<double> worth;  ///< of the best tree by its depth, in tokens
+    };
     /// The step that was chosen last.
     struct present {
         std::int32_t levels = 0;
         bool called = false;  ///< the drafter
         double least = 1;
+        double price = 0;  ///< tokens a second, of the last choice
         topology shape;
         std::vector<double> chances;
     };
@@ -217,10 +247,10 @@ private:
     std::vector<node_id> budgets_;
     detail::time_balance balance_;  ///< of this text
     sums past_;
-    std::int32_t idle_ = 0;  ///< steps since the last call of the drafter
-    double unseen_ = 0;      ///< steps by which the counts have yet to decay
+    counts count_;
+    asked_levels asked_;
     present step_;
-    std::vector<std::int32_t> rows_;
+    scratch scratch_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -41,8 +41,8 @@ namespace MULTIDRAFT_NAMESPACE {
 /// had as many children. Below `nearly_greedy_temperature` the chances are those of its likeliest tokens at
 /// temperature 1, as at 0: which token the target takes is less certain than such rows are.
 ///
-/// `Chooser` is a `budget_controller`, or has its `budgets`, `correction`, `choose` and `expect`, none of which may
-/// look at the step's draws. It belongs to the caller.
+/// `Chooser` is a `budget_controller`, or has its `levels`, `budgets`, `correction`, `choose` and `expect`, none of
+/// which may look at the step's draws. It belongs to the caller.
 template <class Chooser = budget_controller>
 class budgeted_shape {
 public:
@@ -95,7 +95,8 @@ private:
         for (std::size_t d = 0; d < rows_.size(); ++d) rows_[d].corrections = corrections_[d];
         offers_.assign(1, tree_offer{});
         auto const offer = [&](topology tree) {
-            tree_offer one{tree.size() - 1, 0, draft::shape_chances<Sampler>(sampler, rows_, tree, chances_)};
+            tree_offer one{tree.size() - 1, 0, draft::shape_chances<Sampler>(sampler, rows_, tree, chances_),
+                           tree.max_depth()};
             for (node_id v = 0; v < tree.size(); ++v) one.inner += tree.child_count(v) > 0 ? 1 : 0;
             offers_.push_back(one);
             trees_.push_back(std::move(tree));
@@ -179,8 +180,8 @@ private:
     std::vector<double> chances_;
 };
 
-/// A `block_drafter` of one of these shapes, whose controller says before the call of the drafter whether the step has
-/// drafts, and learns from its outcome. Model and controller belong to the caller.
+/// A `block_drafter` of one of these shapes, whose controller says before the call of the drafter for how many
+/// levels it is asked, if for any, and learns from its outcome. Model and controller belong to the caller.
 template <block_model Model, sampler Sampler, class Shape = budgeted_shape<>, class Chooser = budget_controller>
 class budgeted_block_drafter : public block_drafter<Model, Sampler, Shape> {
     using base = block_drafter<Model, Sampler, Shape>;
@@ -200,8 +201,7 @@ public:
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
               Source& source, generation_metrics& m) {
-        bool const drafts = choices_->drafts({text, depth, 1});
-        base::grow(g, text, drafts ? depth : 0, w, source, m);
+        base::grow(g, text, choices_->levels({text, depth, 1}), w, source, m);
     }
     void learn(step_outcome const& outcome) { choices_->learn(outcome); }  ///< hands the outcome to the controller
 

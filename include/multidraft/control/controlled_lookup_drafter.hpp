@@ -101,8 +101,8 @@ public:
         detail::stopwatch const time(m.time.sample);
         tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
         matched_.assign(1, 0);
-        if (choices_->drafts({text, depth, 1})) {
-            find(text, depth);
+        if (std::int32_t const levels = choices_->levels({text, depth, 1}); levels > 0) {
+            find(text, levels);
             add(choose());
         }
         tree_.arrange();
@@ -133,10 +133,11 @@ private:
         std::size_t parent = 0;
         token_id token = 0;
         std::int32_t matched = 0;  ///< tokens before it that were the same then
-        double reach = 1;          ///< the chance that it is accepted
-        double rest = 1;           ///< that none of the children so far is, once it is accepted
-        bool is_inner = false;     ///< some child is offered
-        node_id node = 0;          ///< of the tree, once it is drafted
+        std::int32_t level = 0;
+        double reach = 1;       ///< the chance that it is accepted
+        double rest = 1;        ///< that none of the children so far is, once it is accepted
+        bool is_inner = false;  ///< some child is offered
+        node_id node = 0;       ///< of the tree, once it is drafted
     };
 
     /// The continuations that a `lookup_drafter` would draft, with their chances.
@@ -156,7 +157,8 @@ private:
                 if (child == found_.size()) {
                     double const rate = rates_->rate(matched + k);
                     double const reach = found_[node].reach * found_[node].rest * rate;
-                    found_.push_back({.parent = node, .token = token, .matched = matched + k, .reach = reach});
+                    found_.push_back(
+                        {.parent = node, .token = token, .matched = matched + k, .level = k + 1, .reach = reach});
                     found_[node].rest *= 1 - rate;
                     added = true;
                 }
@@ -182,6 +184,7 @@ private:
             if (next == budgets.size()) break;
             ++one.nodes;
             one.tokens += found_[k].reach;
+            one.levels = std::max(one.levels, found_[k].level);
             candidate& parent = found_[found_[k].parent];
             if (!parent.is_inner) ++one.inner;
             parent.is_inner = true;

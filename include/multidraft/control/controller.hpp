@@ -96,14 +96,16 @@ struct step_times {
 
     /// Moves the times by a twentieth towards those of a step that this verifier verified, before which the draft had
     /// not read `unread` tokens; that of one row by a quarter, since every choice is compared with it and few steps
-    /// measure it. `rows` is scratch memory.
-    void learn(step_outcome const& outcome, std::size_t verifier, std::int32_t unread,
-               std::vector<std::int32_t>& rows) {
+    /// measure it. `levels`: those that a draft in one call was asked for; 0: those of the tree. `rows` is scratch
+    /// memory.
+    void learn(step_outcome const& outcome, std::size_t verifier, std::int32_t unread, std::vector<std::int32_t>& rows,
+               std::int32_t levels = 0) {
         constexpr double weight = 0.05;
         constexpr double weight_of_nothing = 0.25;
         target.learn(outcome.tree.size(), outcome.seconds.target, outcome.tree.size() > 1 ? weight : weight_of_nothing);
         std::int32_t const inner = draft_calls(outcome.tree, unread, rows);
-        if (draft_in_one_call && !rows.empty()) rows.assign(1, static_cast<std::int32_t>(rows.size()));
+        if (draft_in_one_call && levels == 0) levels = static_cast<std::int32_t>(rows.size());
+        if (draft_in_one_call && levels > 0) rows.assign(1, levels);
         if (!rows.empty() && outcome.seconds.draft > 0) {
             double whole = 0;
             for (std::int32_t const n : rows) whole += draft(n);
