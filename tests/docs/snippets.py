@@ -158,6 +158,8 @@ OPTIONS_OF = {
     LLAMA + '-p "And the LORD said" -n 128 --temp 0.7 --tree 2x1x1': "examples/llama_cpp/main.cpp",
     LLAMA + '-f question.txt --chat -sys "Be brief." --tree auto --stream': "examples/llama_cpp/main.cpp",
     LLAMA + "--prompt-file questions.txt --parallel 8 --chat --tree 2x1 --json": "examples/llama_cpp/main.cpp",
+    'build/examples/llama_cpp/llama-multidraft -m FILE.gguf --chat -p "Why is the sky blue?" --method naive/lookup':
+        "examples/llama_cpp/main.cpp",
     "--parallel": "examples/llama_cpp/main.cpp",
     "--tree auto": "examples/llama_cpp/main.cpp",
     "--tree": "examples/llama_cpp/main.cpp",
