@@ -218,7 +218,7 @@ OPTIONS_OF = {
     **dict.fromkeys(("build/examples/answer_states GGUF build/answers/held_out.jsonl build/answers/held-out-1 --seed 2",
                      "build/examples/answer_states GGUF build/answers/prompts.jsonl build/answers/sampled-1 --seed 1"),
                     "models/train/answer_states.cpp"),
-    "models/train/train_drafter.py block GGUF build/answers build/smollm --steps 2000 --answers --taps 3 15 29 --draft-vocabulary 12288 "
+    "models/train/train_drafter.py block GGUF build/answers build/smollm --steps 6000 --answers --taps 3 15 29 --draft-vocabulary 12288 "
     "--units 576 --rank 48 --depths 3 --early 0.4 --batch 8 --anchors 20 --lr 1.2e-3 --threads 2": "models/train/train_drafter.py",
     **dict.fromkeys(("models/train/measure_drafter.py block GGUF build/answers build/smollm --answers",
                      "models/train/measure_drafter.py block GGUF build/answers build/smollm --answers "
