@@ -6,7 +6,7 @@ numbers.py [--root ROOT] --fix   writes the lines of commits
 numbers.py --self-test
 
   tables   every row of a table that bench/report.py prints, or that repeats the sweep of bench/paper_tables or the
-           speed-ups of bench/padded, bench/controller or bench/goodput, is what the data say
+           speed-ups of bench/padded, bench/controller or bench/goodput, or bench/chat's of all kinds, is what the data say
   commits  below every such table stands the commit at which it was measured, and its date: that of the result
   prose    the sentences of CLAIMS below: what stands in a document, and how it is computed. A sentence that is no longer
            there fails too, so that this list stays true.
@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench"))
 from support.medians import medians  # noqa: E402
 
 MACHINE = "AMD_EPYC_2_cores"
-DOCUMENTS = ("README.md", "docs/benchmarks.md")
+DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/chat.md")
 # Tables whose rows come from elsewhere, by their first cell.
 OTHER = {"situation": "no numbers", "": "no numbers",
          "normaliser of one row with a mask or a bias, CPU time": "a run of its own, as the text below it says"}
@@ -35,6 +35,8 @@ PADDED = {"parameters of the target": "padded", "parameters of the target, llama
 # Of bench/controller, by its first cell; and its tables of times.
 CONTROLLER = "times of a target of"
 TABLES_OF_TIMES = {"7M": "7m", "61M": "60m", "287M": "300m", "1,023M": "1b"}
+# Of bench/chat, by its first cells.
+CHAT = ("temperature", "drafts", "tokens/s")
 # Of bench/goodput, by its first cell.
 GOODPUT = "times of a target of, requests in flight"
 
@@ -55,6 +57,8 @@ class Data:
                            if row["length"] == "64" and row["drafts"] == "auto"]
         self.goodput = {(row["costs"], row["requests"], row["drafts"]): row
                         for row in csv.DictReader((root / "bench/results/goodput/summary.csv").open(encoding="utf-8"))}
+        self.chat = {(row["temperature"], row["way"]): row
+                     for row in csv.DictReader((root / "bench/results/chat/summary.csv").open(encoding="utf-8")) if row["kind"] == "all kinds"}
         self.padded = {engine: list(csv.DictReader((root / f"bench/results/{directory}/summary.csv").open(encoding="utf-8")))
                        for engine, directory in PADDED.items() if (root / f"bench/results/{directory}/summary.csv").exists()}
         self.times = {}
@@ -186,6 +190,10 @@ NUMBER = r"([\d.]+)"
 CLAIMS = [
     ("README.md", rf"of 61M to 1,023M parameters, generates {NUMBER} to {NUMBER} times as fast with drafts as without",
      lambda d: [f"{of(speeds_of_auto(d)):.2f}" for of in (min, max)]),
+    ("docs/chat.md", rf"look-up gains most: {NUMBER} times at temperature 0 on questions about a given text", lambda d: [of_kind(d, "0", "text", "from the text")]),
+    ("README.md", rf"answers at {NUMBER} tokens/s without drafts, where llama.cpp has {NUMBER} from the same file; .* {NUMBER}, {NUMBER} and {NUMBER} times as fast, drafts from the text {NUMBER}, {NUMBER} and {NUMBER} times",
+     lambda d: [d.chat["0.7", way]["tokens_per_second"] for way in ("none", "llama.cpp, none")]
+     + [d.chat[t, way]["speed_up"] for way in ("block drafter", "from the text") for t in TEMPERATURES]),
     ("docs/benchmarks.md", rf"About two tokens per target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
     ("docs/benchmarks.md", r"more than the best of the five published methods on (\w+) of (\w+) trees\s+at each of the temperatures 0.3, 0.6 and 1",
      lambda d: [{9: "nine"}[n] for n in {wins(d, t) for t in ("0.3", "0.6", "1.0")}] + ["ten"] * (len(d.gains("0.3")) == 10)),
@@ -222,6 +230,14 @@ CLAIMS = [
 ]
 
 
+def of_kind(data, temperature, kind, way):
+    """The speed-up of bench/chat on a kind of question."""
+    for row in csv.DictReader((data.root / "bench/results/chat/summary.csv").open(encoding="utf-8")):
+        if (row["temperature"], row["kind"], row["way"]) == (temperature, kind, way):
+            return row["speed_up"]
+    return "nothing"
+
+
 def way_of_drafter(data, temperature, budget, way):
     """Tokens a target call by bench/drafter_methods."""
     rows = map(json.loads, (data.root / "bench/results/drafter_methods.jsonl").read_text(encoding="utf-8").splitlines())
@@ -236,11 +252,23 @@ def at_least(ratio):
 
 def speed_up_at_size(rows, parameters, way, temperature):
     """Of `--tree auto`, or of a method and a tree."""
+    block = "block drafter, "
+    of_block, way = (block, way.removeprefix(block)) if way.startswith(block) else ("", way)
     method, tree = ("nested_ranked_block/stratified", "auto") if way == "--tree auto" else way.partition(" ")[::2]
+    method = of_block + method
     for row in rows:
         if (f"{int(row['target_parameters']) / 1e6:,.0f}M", row["method"], row["tree"], row["temperature"]) == (parameters, method, tree, temperature):
             return f"{float(row['speed_up']):.2f} [{float(row['speed_up_low']):.2f}, {float(row['speed_up_high']):.2f}]"
     return "nothing"
+
+
+def row_of_chat(data, temperature, way):
+    """A row of docs/chat.md."""
+    row = data.chat.get((temperature, "llama.cpp, none" if "llama.cpp" in way else way))
+    if row is None:
+        return []
+    of_none = "" if way == "none" else f" ({row['low']} to {row['high']})"
+    return [temperature, way, row["tokens_per_second"], row["tokens_a_call"], row["speed_up"] + of_none, row["slowest"]]
 
 
 def variation_of(root, program, temperature):
@@ -284,6 +312,11 @@ def wrong_rows(name, text, data):
                     expected = speed_up_at_size(data.padded[head[0]], row[0], row[1].replace("`", ""), column.split()[-1])
                     if cell != expected:
                         wrong.append(f"{name}: {row[0]}, {row[1]}, {column}: {cell}, the data say {expected}")
+        elif head[:3] == CHAT:
+            for row in rows:
+                expected = row_of_chat(data, *row[:2])
+                if list(row) != expected:
+                    wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
         elif head[0] == CONTROLLER:
             for row in rows:
                 for column, cell in zip(head[1:], row[1:]):
@@ -334,6 +367,8 @@ def source_of(head, data):
         return results / "paper_tables/sweep.json"
     if head[0] in data.padded:
         return results / PADDED[head[0]] / "made_with.txt"
+    if head[:3] == CHAT:
+        return results / "chat/made_with.txt"
     return {CONTROLLER: results / "controller/made_with.txt", GOODPUT: results / "goodput/made_with.txt",
             "text of": results / "llama_cpp_law/made_with.txt",
             "target in PyTorch, temperature": results / "python/machine.txt"}.get(head[0])
@@ -401,7 +436,8 @@ def self_test(root):
     assert wrong_commits("x", re.sub(r"\nMeasured at commit.*\n", "", page, count=1), data)
     for name, text, other in (("docs/benchmarks.md", "One rejection takes", "A rejection takes"),
                               ("docs/benchmarks.md", "One rejection takes 12.5", "One rejection takes 11.5"),
-                              ("README.md", "generates 1.72 to", "generates 1.73 to")):
+                              ("docs/chat.md", "questions about a given text", "questions of all kinds"),
+                              ("README.md", "generates ", "generates 0")):
         replaced = {**documents, name: documents[name].replace(text, other)}
         assert replaced != documents and wrong_claims(replaced, data, CLAIMS)
     print("The checks find what they are for.")
