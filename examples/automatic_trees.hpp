@@ -67,26 +67,39 @@ std::vector<library_cost> measure_library(Model& target, Model& draft, Method co
     return result;
 }
 
-/// The numbers of rows whose calls are measured for trees of so many nodes.
+/// The numbers of rows whose calls are measured for trees of so many nodes: all small ones, since products take some
+/// rows together, and one row more may take another pass.
 inline std::vector<std::int32_t> measured_rows(std::int32_t nodes) {
     std::vector<std::int32_t> sizes;
-    for (std::int32_t rows = 1; rows < nodes + 1; rows = rows < 4 ? rows + 1 : rows + rows / 2) sizes.push_back(rows);
+    for (std::int32_t rows = 1; rows < nodes + 1; rows += rows < 8 ? 1 : rows / 4) sizes.push_back(rows);
     sizes.push_back(nodes + 1);
     return sizes;
+}
+
+/// Median seconds of calls of a model by rows, nondecreasing: 9 rounds of all, or fewer (at least 3) that take some 2
+/// seconds together.
+template <language_model Model>
+std::vector<std::pair<std::int32_t, double>> seconds_of_rows(Model& model, std::int32_t nodes) {
+    constexpr double longest = 2;
+    std::vector<std::int32_t> const sizes = measured_rows(nodes);
+    timed_calls<Model> call(model, sizes.back());
+    std::vector<std::vector<double>> all(sizes.size());
+    double whole = 0;
+    for (int round = 0; round < 9 && (round < 3 || whole < longest); ++round)
+        for (std::size_t k = 0; k < sizes.size(); ++k) whole += all[k].emplace_back(call(sizes[k]));
+    std::vector<double> seconds;
+    for (auto const& of_size : all) seconds.push_back(median_of(of_size));
+    seconds = nondecreasing(seconds);
+    std::vector<std::pair<std::int32_t, double>> result;
+    for (std::size_t k = 0; k < sizes.size(); ++k) result.emplace_back(sizes[k], seconds[k]);
+    return result;
 }
 
 /// Measures the cost of steps that no model drafts for: calls of the target by rows. What the library does is little
 /// beside them, and taken for none.
 template <language_model Model>
 step_times measure_times_of_target(Model& target, std::int32_t nodes) {
-    constexpr double longest = 0.4;  // seconds of the calls of a size
-    std::vector<std::int32_t> const sizes = measured_rows(nodes);
-    std::vector<double> seconds;
-    for (std::int32_t const rows : sizes) seconds.push_back(median_call_seconds(target, rows, longest));
-    seconds = nondecreasing(seconds);
-    std::vector<std::pair<std::int32_t, double>> of_target;
-    for (std::size_t k = 0; k < sizes.size(); ++k) of_target.emplace_back(sizes[k], seconds[k]);
-    return {analysis::call_cost(std::move(of_target)), analysis::call_cost({{1, 0.0}}), {{}}};
+    return {analysis::call_cost(seconds_of_rows(target, nodes)), analysis::call_cost({{1, 0.0}}), {{}}};
 }
 
 /// Measures the cost of steps: calls of both models by rows, and the library's part (`measure_library`).

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "automatic_trees.hpp"
 #include "call_seconds.hpp"
 #include "generate/methods.hpp"
 #include "multidraft/analysis/configuration_search.hpp"
@@ -21,7 +22,8 @@ namespace multidraft::examples {
 /// Measures the times of steps by short texts of the method, without drafts and with trees of 1, 2, 4, .. nodes, in
 /// turn, so that what slows the machine down for a while slows down all of them; the medians of 5 rounds, or fewer (at
 /// least 2) that take some 4 seconds together. The drafter is asked for `levels`, and besides for one. The time of a
-/// draft has that of choosing the tree. The settings' choices are left as none.
+/// draft has that of choosing the tree. Between these trees the target's time goes as that of calls of its own, one
+/// after the other. The settings' choices are left as none.
 inline step_times measure_block_times(transformer& target, method const& how, std::span<token_id const> prompt,
                                       generation_options options, std::int32_t nodes, std::int32_t levels) {
     options.max_tokens = std::min(options.max_tokens, 12);
@@ -70,16 +72,17 @@ inline step_times measure_block_times(transformer& target, method const& how, st
     auto const of_step = [](std::int64_t number, size const& one) {
         return static_cast<double>(number) / static_cast<double>(std::max<std::int64_t>(one.steps, 1));
     };
-    std::vector<double> seconds;
-    for (size const& one : sizes) seconds.push_back(median_of(one.target));
-    seconds = nondecreasing(seconds);
-    std::vector<std::pair<std::int32_t, double>> of_target;
     std::vector<double> draft;
-    for (std::size_t k = 0; k < sizes.size(); ++k) {
-        auto const rows = static_cast<std::int32_t>(1.5 + of_step(sizes[k].drafted, sizes[k]));
-        if (of_target.empty() || rows > of_target.back().first) of_target.emplace_back(rows, seconds[k]);
-        if (k > 1) draft.push_back(median_of(sizes[k].draft));
-    }
+    for (std::size_t k = 2; k < sizes.size(); ++k) draft.push_back(median_of(sizes[k].draft));
+    auto of_target = seconds_of_rows(target, nodes);
+    analysis::call_cost const alone(of_target);
+    std::vector<double> slower;
+    for (std::size_t k = 1; k < sizes.size(); ++k)
+        slower.push_back(median_of(sizes[k].target) /
+                         alone(static_cast<std::int32_t>(1.5 + of_step(sizes[k].drafted, sizes[k]))));
+    of_target.front().second = median_of(sizes.front().target);
+    for (std::size_t k = 1; k < of_target.size(); ++k)
+        of_target[k].second = std::max(of_target[k - 1].second, median_of(slower) * of_target[k].second);
     // Of a node with children by the largest and the least trees of all levels; the rest of what the library does more
     // than without drafts is the choice.
     double const none = median_of(sizes.front().library);

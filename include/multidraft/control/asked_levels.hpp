@@ -20,15 +20,17 @@ namespace MULTIDRAFT_NAMESPACE {
 class asked_levels {
 public:
     /// How many of `most` levels the next call is asked for, at least 1 where there is one. `draft`: seconds of a call
-    /// by its levels; `price`: tokens that a second is worth. Every 16th call asks for all, to see what they are worth
-    /// now. O(most).
+    /// by its levels; `price`: tokens that a second is worth. The first calls and every 16th ask for all, to see what
+    /// they are worth now. O(most).
     [[nodiscard]] std::int32_t choose(std::int32_t most, analysis::call_cost const& draft, double price) {
         if (most <= 1 || calls_++ % all_every == 0) return most;
         std::int32_t best = 1;
         double sum = 0;
         double of_best = 0;
         for (std::int32_t l = 2; l <= most; ++l) {
-            if (static_cast<std::size_t>(l) > gains_.size()) return most;  // nothing is known of this one
+            // What the steps of a text promise differs much from one to the next.
+            if (static_cast<std::size_t>(l) > gains_.size() || gains_[static_cast<std::size_t>(l) - 1].count < enough)
+                return most;
             sum += gains_[static_cast<std::size_t>(l) - 1].mean - price * (draft(l) - draft(l - 1));
             if (sum < of_best) continue;
             of_best = sum;
@@ -53,6 +55,7 @@ private:
         double count = 0;
     };
     static constexpr std::int64_t all_every = 16;
+    static constexpr double enough = 12;         ///< calls that asked for a level, before it may be left out
     static constexpr double slowest = 1.0 / 32;  ///< weight of a call, once there were many
 
     std::vector<gain> gains_;  ///< by level, the first one's first
