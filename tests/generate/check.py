@@ -494,7 +494,7 @@ class Generate(unittest.TestCase):
             self.assertEqual(runs[0]["token_ids"], runs[1]["token_ids"])
             self.assertEqual(runs[0]["draft_calls"], runs[1]["draft_calls"])
             times = json.loads(Path(runs[0]["costs"]).read_text())
-            self.assertEqual([rows for rows, _ in times["draft_seconds_by_rows"]], [1])
+            self.assertEqual([rows for rows, _ in times["draft_seconds_by_rows"]], [1, 4], "of one level and of all")
             self.assertEqual(times["target_seconds_by_rows"][0][0], 1)
             self.assertGreater(len(times["target_seconds_by_rows"]), 2)
             self.assertEqual(list(times["library_seconds"]), ["nested_ranked_block/stratified"])
