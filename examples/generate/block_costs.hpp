@@ -80,9 +80,10 @@ inline step_times measure_block_times(transformer& target, method const& how, st
     for (std::size_t k = 1; k < sizes.size(); ++k)
         slower.push_back(median_of(sizes[k].target) /
                          alone(static_cast<std::int32_t>(1.5 + of_step(sizes[k].drafted, sizes[k]))));
+    double const factor = median_of(std::move(slower));
     of_target.front().second = median_of(sizes.front().target);
     for (std::size_t k = 1; k < of_target.size(); ++k)
-        of_target[k].second = std::max(of_target[k - 1].second, median_of(slower) * of_target[k].second);
+        of_target[k].second = std::max(of_target[k - 1].second, factor * of_target[k].second);
     // Of a node with children by the largest and the least trees of all levels; the rest of what the library does more
     // than without drafts is the choice.
     double const none = median_of(sizes.front().library);

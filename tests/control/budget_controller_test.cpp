@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "control/fresh_controller.hpp"
 #include "control/known_world.hpp"
 #include "decode/text_laws.hpp"
 #include "multidraft/analysis/configuration_search.hpp"
@@ -33,6 +34,7 @@ namespace {
 using testing::conditional_block;
 using testing::costs;
 using testing::distance;
+using testing::fresh;
 using testing::law_of_loop;
 using testing::random_conditional;
 using testing::table_block;
@@ -41,20 +43,6 @@ using testing::true_law;
 
 constexpr std::int32_t vocabulary = 3;
 std::vector<token_id> const prompt{1, 2, 1};
-
-/// A new controller for each text: one with a past beyond it would have other trees in each branch of an enumeration.
-struct fresh : budget_controller {
-    fresh(step_times const& t, budget_options const& o) : budget_controller(t, o), times_of(t), options_of(o) {}
-    void start() { static_cast<budget_controller&>(*this) = budget_controller(times_of, options_of); }
-    [[nodiscard]] std::size_t choose(std::span<tree_offer const> offers) {
-        std::size_t const k = budget_controller::choose(offers);
-        ++chosen[offers[k].nodes];
-        return k;
-    }
-    step_times times_of;
-    budget_options options_of;
-    std::map<node_id, int> chosen;
-};
 
 /// Chooses by all that it may depend on: the rows' promises, and every tree, path and token of earlier steps.
 struct curious {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "control/fresh_controller.hpp"
 #include "control/known_world.hpp"
 #include "decode/text_laws.hpp"
 #include "multidraft/decode/autoregressive.hpp"
@@ -29,23 +30,14 @@ using testing::true_law;
 constexpr std::int32_t vocabulary = 3;
 std::vector<token_id> const prompt{1, 2, 1, 0, 1, 2};
 
-/// New for each text: what is kept from text to text would give each branch of an enumeration other trees.
-struct fresh : budget_controller {
-    fresh(step_times const& t, budget_options const& o, match_rates& r)
-        : budget_controller(t, o), times_of(t), options_of(o), rates(&r) {}
+/// With rates that are new for each text, too.
+struct fresh_with_rates : testing::fresh {
+    fresh_with_rates(step_times const& t, budget_options const& o, match_rates& r) : fresh(t, o), rates(&r) {}
     void start() {
-        static_cast<budget_controller&>(*this) = budget_controller(times_of, options_of);
+        fresh::start();
         *rates = match_rates();
     }
-    [[nodiscard]] std::size_t choose(std::span<tree_offer const> offers) {
-        std::size_t const k = budget_controller::choose(offers);
-        ++chosen[offers[k].nodes];
-        return k;
-    }
-    step_times times_of;
-    budget_options options_of;
     match_rates* rates;
-    std::map<node_id, int> chosen;
 };
 
 /// Times of a target alone.
@@ -71,7 +63,7 @@ TEST(controlled_lookup_drafter, is_exact_with_trees_chosen_by_all_of_earlier_ste
                 options.max_tokens = 4;
                 options.sampling = w;
                 match_rates rates;
-                fresh choices(without_draft(times), {.nodes = nodes, .learns_times = false}, rates);
+                fresh_with_rates choices(without_draft(times), {.nodes = nodes, .learns_times = false}, rates);
                 auto loop = loop_of(target, choices, rates, {{4, 1}, 3, 3});
                 auto const found = law_of_loop(loop, prompt, options, [](generation const&) {});
                 EXPECT_NEAR(found.total, 1.0, 1e-12);

@@ -37,6 +37,7 @@ CONTROLLER = "times of a target of"
 TABLES_OF_TIMES = {"7M": "7m", "61M": "60m", "287M": "300m", "1,023M": "1b"}
 # Of bench/chat, by its first cells.
 CHAT = ("temperature", "drafts", "tokens/s")
+ALL_KINDS = "all kinds"
 # Of bench/goodput, by its first cell.
 GOODPUT = "times of a target of, requests in flight"
 
@@ -57,8 +58,8 @@ class Data:
                            if row["length"] == "64" and row["drafts"] == "auto"]
         self.goodput = {(row["costs"], row["requests"], row["drafts"]): row
                         for row in csv.DictReader((root / "bench/results/goodput/summary.csv").open(encoding="utf-8"))}
-        self.chat = {(row["temperature"], row["way"]): row
-                     for row in csv.DictReader((root / "bench/results/chat/summary.csv").open(encoding="utf-8")) if row["kind"] == "all kinds"}
+        self.chat = {(row["temperature"], row["kind"], row["way"]): row
+                     for row in csv.DictReader((root / "bench/results/chat/summary.csv").open(encoding="utf-8"))}
         self.padded = {engine: list(csv.DictReader((root / f"bench/results/{directory}/summary.csv").open(encoding="utf-8")))
                        for engine, directory in PADDED.items() if (root / f"bench/results/{directory}/summary.csv").exists()}
         self.times = {}
@@ -190,10 +191,10 @@ NUMBER = r"([\d.]+)"
 CLAIMS = [
     ("README.md", rf"of 61M to 1,023M parameters, generates {NUMBER} to {NUMBER} times as fast with drafts as without",
      lambda d: [f"{of(speeds_of_auto(d)):.2f}" for of in (min, max)]),
-    ("docs/chat.md", rf"look-up gains most: {NUMBER} times at temperature 0 on questions about a given text", lambda d: [of_kind(d, "0", "text", "from the text")]),
+    ("docs/chat.md", rf"look-up gains most: {NUMBER} times at temperature 0 on questions about a given text", lambda d: [d.chat["0", "text", "from the text"]["speed_up"]]),
     ("README.md", rf"answers at {NUMBER} tokens/s without drafts, where llama.cpp has {NUMBER} from the same file; .* {NUMBER}, {NUMBER} and {NUMBER} times as fast, drafts from the text {NUMBER}, {NUMBER} and {NUMBER} times",
-     lambda d: [d.chat["0.7", way]["tokens_per_second"] for way in ("none", "llama.cpp, none")]
-     + [d.chat[t, way]["speed_up"] for way in ("block drafter", "from the text") for t in TEMPERATURES]),
+     lambda d: [d.chat["0.7", ALL_KINDS, way]["tokens_per_second"] for way in ("none", "llama.cpp, none")]
+     + [d.chat[t, ALL_KINDS, way]["speed_up"] for way in ("block drafter", "from the text") for t in TEMPERATURES]),
     ("docs/benchmarks.md", rf"About two tokens per target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
     ("docs/benchmarks.md", r"more than the best of the five published methods on (\w+) of (\w+) trees\s+at each of the temperatures 0.3, 0.6 and 1",
      lambda d: [{9: "nine"}[n] for n in {wins(d, t) for t in ("0.3", "0.6", "1.0")}] + ["ten"] * (len(d.gains("0.3")) == 10)),
@@ -230,14 +231,6 @@ CLAIMS = [
 ]
 
 
-def of_kind(data, temperature, kind, way):
-    """The speed-up of bench/chat on a kind of question."""
-    for row in csv.DictReader((data.root / "bench/results/chat/summary.csv").open(encoding="utf-8")):
-        if (row["temperature"], row["kind"], row["way"]) == (temperature, kind, way):
-            return row["speed_up"]
-    return "nothing"
-
-
 def way_of_drafter(data, temperature, budget, way):
     """Tokens a target call by bench/drafter_methods."""
     rows = map(json.loads, (data.root / "bench/results/drafter_methods.jsonl").read_text(encoding="utf-8").splitlines())
@@ -264,7 +257,7 @@ def speed_up_at_size(rows, parameters, way, temperature):
 
 def row_of_chat(data, temperature, way):
     """A row of docs/chat.md."""
-    row = data.chat.get((temperature, "llama.cpp, none" if "llama.cpp" in way else way))
+    row = data.chat.get((temperature, ALL_KINDS, "llama.cpp, none" if "llama.cpp" in way else way))
     if row is None:
         return []
     of_none = "" if way == "none" else f" ({row['low']} to {row['high']})"

@@ -138,9 +138,12 @@ void look_up(fuzz::bytes& in) {
         return;
     }
     std::vector<std::int32_t> starts;
-    lookup(text, [&](std::int32_t start) {
+    lookup(text, [&](std::int32_t start, std::int32_t matched) {
         fuzz::require(start > 0 && start < static_cast<std::int32_t>(text.size()), "the text goes on there");
-        fuzz::require(text[static_cast<std::size_t>(start) - 1] == text.back(), "it is a match");
+        fuzz::require(matched >= 1 && matched <= start, "as many tokens are before it");
+        for (std::int32_t k = 1; k <= matched; ++k)
+            fuzz::require(text[static_cast<std::size_t>(start - k)] == text[text.size() - static_cast<std::size_t>(k)],
+                          "it is a match");
         fuzz::require(std::find(starts.begin(), starts.end(), start) == starts.end(), "a match is told once");
         for (std::int32_t k = 0; k < 40; ++k)
             fuzz::require(draft::continuation_token(text, start, k) < 3, "a token of the text");

@@ -88,7 +88,6 @@ public:
     /// How many levels the next step asks the drafter for, at most those of the situation. At 0 it is not called, and
     /// the step has the root alone.
     [[nodiscard]] std::int32_t levels(step_situation const& situation) {
-        step_.called = false;
         step_.chances.clear();
         step_.shape = topology();
         step_.levels = 0;
@@ -96,8 +95,8 @@ public:
         fade();
         if (past_.gain < -most_lost) return 0;
         step_.levels = asked_.choose(std::min(situation.depth, options_.levels), times_.draft, step_.price);
-        step_.called = !(seconds_of({1, 1, 0}) - seconds_of_nothing() > allowed());
-        return step_.called ? step_.levels : 0;
+        if (seconds_of({1, 1, 0}) - seconds_of_nothing() > allowed()) step_.levels = 0;
+        return step_.levels;
     }
 
     /// The numbers of nodes for which trees are offered: 1, 2, 4, .. and the largest.
@@ -159,12 +158,13 @@ public:
     /// Counts the outcome of the step. Where nothing was expected of its tree, only its seconds.
     void learn(step_outcome const& outcome) {
         std::int32_t const inner = draft_calls(outcome.tree, 1, scratch_.rows);
-        double const expected = step_.called ? seconds_of({outcome.tree.size() - 1, inner, 0}) : seconds_of_nothing();
+        bool const called = step_.levels > 0;
+        double const expected = called ? seconds_of({outcome.tree.size() - 1, inner, 0}) : seconds_of_nothing();
         balance_.count(outcome, expected, options_.learns_times);
-        if (options_.learns_times && (step_.called || count_.idle >= idle_steps))
-            times_.learn(outcome, 0, 1, scratch_.rows, step_.called ? step_.levels : 0);
+        if (options_.learns_times && (called || count_.idle >= idle_steps))
+            times_.learn(outcome, 0, 1, scratch_.rows, step_.levels);
         ++count_.unseen;
-        if (!step_.called) {
+        if (!called) {
             ++count_.idle;
             return;
         }
@@ -233,8 +233,7 @@ private:
     };
     /// The step that was chosen last.
     struct present {
-        std::int32_t levels = 0;
-        bool called = false;  ///< the drafter
+        std::int32_t levels = 0;  ///< asked of the drafter; 0: it is not called
         double least = 1;
         double price = 0;  ///< tokens a second, of the last choice
         topology shape;

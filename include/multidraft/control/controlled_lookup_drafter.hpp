@@ -7,23 +7,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/control/budget_controller.hpp"
 #include "multidraft/control/controller.hpp"
-#include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/lookup_drafter.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/step_outcome.hpp"
-#include "multidraft/draft/lookup.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/traits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -80,38 +78,25 @@ private:
 /// `Chooser` is a `budget_controller` whose draft takes no time. It and the rates belong to the caller, who keeps them
 /// from text to text.
 template <class Chooser = budget_controller>
-class controlled_lookup_drafter : public candidate_tree_drafter<law::deterministic> {
+class controlled_lookup_drafter : public lookup_drafter {
 public:
-    static constexpr bool shape_depends_on_draws = false;
-
     /// Throws `invalid_input` for options that make no sense.
     controlled_lookup_drafter(Chooser& choices, match_rates& rates, lookup_options options = {})
-        : choices_(&choices), rates_(&rates), options_(options) {
-        options_.validate();
-    }
+        : lookup_drafter(options), choices_(&choices), rates_(&rates) {}
 
-    void check(std::int32_t) const noexcept {}
     void reset() { choices_->start(); }
-    void read(std::span<token_id const>) noexcept {}
-    [[nodiscard]] std::int32_t depth_limit(std::int32_t) const noexcept { return options_.length; }
 
     template <group G, draw_source Source>
     void grow(G const&, std::span<token_id const> text, std::int32_t depth, sampling_params const&, Source&,
               generation_metrics& m) {
-        detail::stopwatch const time(m.time.sample);
-        tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
-        matched_.assign(1, 0);
-        if (std::int32_t const levels = choices_->levels({text, depth, 1}); levels > 0) {
+        grow_by(text, m, [&] {
+            matched_.assign(1, 0);
+            std::int32_t const levels = choices_->levels({text, depth, 1});
+            if (levels < 1) return;
             find(text, levels);
             add(choose());
-        }
-        tree_.arrange();
-        tree_.extend_mask();
-        m.drafted += size() - 1;
+        });
     }
-
-    [[nodiscard]] verify::no_draft_rows rows() const noexcept { return {}; }
-    void keep(std::int32_t, std::span<node_id const>) noexcept {}
 
     /// Counts the outcome of the last step, and hands it to the controller.
     void learn(step_outcome const& outcome) {
@@ -143,30 +128,19 @@ private:
     /// The continuations that a `lookup_drafter` would draft, with their chances.
     void find(std::span<token_id const> text, std::int32_t depth) {
         found_.assign(1, candidate{});
-        std::int32_t const length = std::min(options_.length, depth);
-        std::int32_t paths = 0;
-        if (length < 1) return;
-        options_.find(text, [&](std::int32_t start, std::int32_t matched) {
-            std::size_t node = 0;
-            bool added = false;
-            for (std::int32_t k = 0; k < length; ++k) {
-                token_id const token = draft::continuation_token(text, start, k);
-                std::size_t child = node + 1;
-                while (child < found_.size() && !(found_[child].parent == node && found_[child].token == token))
-                    ++child;
-                if (child == found_.size()) {
-                    double const rate = rates_->rate(matched + k);
-                    double const reach = found_[node].reach * found_[node].rest * rate;
-                    found_.push_back(
-                        {.parent = node, .token = token, .matched = matched + k, .level = k + 1, .reach = reach});
-                    found_[node].rest *= 1 - rate;
-                    added = true;
-                }
-                node = child;
-            }
-            if (added) ++paths;
-            return paths < options_.paths;
-        });
+        detail::follow_continuations<std::size_t>(text, options_, depth,
+                                                  [&](std::size_t node, token_id token, std::int32_t matched) {
+                                                      for (std::size_t k = node + 1; k < found_.size(); ++k)
+                                                          if (found_[k].parent == node && found_[k].token == token)
+                                                              return std::pair(k, false);
+                                                      double const rate = rates_->rate(matched);
+                                                      candidate one{.parent = node, .token = token, .matched = matched};
+                                                      one.level = found_[node].level + 1;
+                                                      one.reach = found_[node].reach * found_[node].rest * rate;
+                                                      found_[node].rest *= 1 - rate;
+                                                      found_.push_back(one);
+                                                      return std::pair(found_.size() - 1, true);
+                                                  });
     }
     /// How many of them are drafted, of which `order_` has the likeliest first.
     [[nodiscard]] std::size_t choose() {
@@ -204,7 +178,6 @@ private:
 
     Chooser* choices_;
     match_rates* rates_;
-    lookup_options options_;
     std::vector<std::int32_t> matched_;  ///< of the nodes in the order in which they were added
     std::vector<candidate> found_;       ///< the root first
     std::vector<std::size_t> order_;

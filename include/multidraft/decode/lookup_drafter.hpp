@@ -48,27 +48,35 @@ namespace detail {
     return none;
 }
 
+/// Follows the continuations of `text`, best first, each as a path from node 0 of at most `depth` levels, until
+/// `options.paths` of them have had something new. `child(node, token, matched)` gives the child of a node with that
+/// token, before which `matched` tokens were the same at both places, and whether it is new.
+template <class Node, class Child>
+void follow_continuations(std::span<token_id const> text, lookup_options const& options, std::int32_t depth,
+                          Child&& child) {
+    std::int32_t const length = std::min(options.length, depth);
+    if (length < 1) return;
+    std::int32_t paths = 0;
+    options.find(text, [&](std::int32_t start, std::int32_t matched) {
+        Node node{0};
+        bool added = false;
+        for (std::int32_t k = 0; k < length; ++k) {
+            auto const [next, is_new] = child(node, draft::continuation_token(text, start, k), matched + k);
+            added |= is_new;
+            node = next;
+        }
+        if (added) ++paths;
+        return paths < options.paths;
+    });
+}
+
 /// Adds the continuations of `text` to a tree, each as a path from the root; existing nodes are shared. At most `depth`
 /// levels.
 inline void add_continuations(tree_builder& tree, std::span<token_id const> text, lookup_options const& options,
                               std::int32_t depth) {
-    std::int32_t const length = std::min(options.length, depth);
-    if (length < 1) return;
-    std::int32_t paths = 0;
-    options.find(text, [&](std::int32_t start) {
-        node_id node = 0;
-        bool added = false;
-        for (std::int32_t k = 0; k < length; ++k) {
-            token_id const token = draft::continuation_token(text, start, k);
-            node_id child = child_with(tree, node, token);
-            if (child == none) {
-                child = tree.add(node, token);
-                added = true;
-            }
-            node = child;
-        }
-        if (added) ++paths;
-        return paths < options.paths;
+    follow_continuations<node_id>(text, options, depth, [&](node_id node, token_id token, std::int32_t) {
+        node_id const there = child_with(tree, node, token);
+        return there != none ? std::pair(there, false) : std::pair(tree.add(node, token), true);
     });
 }
 
@@ -91,18 +99,24 @@ public:
     template <group G, draw_source Source>
     void grow(G const&, std::span<token_id const> text, std::int32_t depth, sampling_params const&, Source&,
               generation_metrics& m) {
-        detail::stopwatch const time(m.time.sample);
-        tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
-        detail::add_continuations(tree_, text, options_, depth);
-        tree_.arrange();
-        tree_.extend_mask();
-        m.drafted += size() - 1;
+        grow_by(text, m, [&] { detail::add_continuations(tree_, text, options_, depth); });
     }
 
     [[nodiscard]] verify::no_draft_rows rows() const noexcept { return {}; }
     void keep(std::int32_t, std::span<node_id const>) noexcept {}
 
-private:
+protected:
+    /// Grows the tree of a step, to which `add()` adds the nodes below the root.
+    template <class Add>
+    void grow_by(std::span<token_id const> text, generation_metrics& m, Add&& add) {
+        detail::stopwatch const time(m.time.sample);
+        tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
+        add();
+        tree_.arrange();
+        tree_.extend_mask();
+        m.drafted += size() - 1;
+    }
+
     lookup_options options_;
 };
 

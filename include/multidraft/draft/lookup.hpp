@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
@@ -30,9 +29,9 @@ struct ngram_lookup {
         if (longest < shortest) refuse("longest", longest, "the longest match is no shorter than the shortest");
     }
 
-    /// Calls `found(start)`, or `found(start, n)` with the tokens that match, n <= longest, for every index in `text`
-    /// where a match ends, best first, until it returns false: the continuation is `text[start ..]`,
-    /// 0 < start < text.size(). O(text (longest - shortest + 1)).
+    /// Calls `found(start, n)` for every index in `text` where a match of n tokens ends, n <= longest, best first,
+    /// until it returns false: the continuation is `text[start ..]`, 0 < start < text.size(). O(text (longest -
+    /// shortest + 1)).
     template <class Found>
     void operator()(span<token_id const> text, Found&& found) const {
         auto const size = static_cast<std::int32_t>(text.size());
@@ -41,11 +40,7 @@ struct ngram_lookup {
                 if (!ends_alike(text, start, n)) continue;
                 // A match of more tokens, which was reported already.
                 if (n < longest && start > n && ends_alike(text, start, n + 1)) continue;
-                if constexpr (std::is_invocable_v<Found&, std::int32_t, std::int32_t>) {
-                    if (!found(start, n)) return;
-                } else {
-                    if (!found(start)) return;
-                }
+                if (!found(start, n)) return;
             }
         }
     }
