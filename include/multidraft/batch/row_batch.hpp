@@ -85,8 +85,8 @@ struct rows_of_batch {
     T const* data = nullptr;
     std::int64_t row_stride = 0;  ///< 0: `vocabulary`, rows one after another; else at least that
     index_t vocabulary = 0;
-    std::int64_t const* row_of = nullptr;   ///< may be null
-    [[no_unique_address]] Layout layout{};  ///< how the entries of a row are laid out
+    std::int64_t const* row_of = nullptr;  ///< may be null
+    Layout layout{};                       ///< how the entries of a row are laid out
 
     /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {

@@ -302,12 +302,12 @@ private:
 
     Lanes lanes_;
     storage* shared_;
+    [[no_unique_address]] mutable std::conditional_t<may_use_memory, unsigned, no_turn> count_turn_{};
     mutable unsigned row_sums_turn_ = 0;
     mutable unsigned temporary_turn_ = 0;
     mutable unsigned partial_turn_ = 0;
     mutable unsigned peak_turn_ = 0;
     mutable unsigned best_turn_ = 0;
-    [[no_unique_address]] mutable std::conditional_t<may_use_memory, unsigned, no_turn> count_turn_{};
 };
 
 }  // namespace detail

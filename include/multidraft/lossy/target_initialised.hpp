@@ -90,7 +90,7 @@ public:
     }
 
 private:
-    [[no_unique_address]] Verifier verifier_;
+    Verifier verifier_;
 };
 
 namespace detail {

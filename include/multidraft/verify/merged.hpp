@@ -43,7 +43,7 @@ public:
     }
 
 private:
-    [[no_unique_address]] Verifier verifier_;
+    Verifier verifier_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify

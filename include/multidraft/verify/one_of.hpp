@@ -68,7 +68,7 @@ public:
 
 private:
     std::int32_t const* number_;
-    [[no_unique_address]] std::tuple<First, Others...> verifiers_;
+    std::tuple<First, Others...> verifiers_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify
