@@ -79,8 +79,9 @@ __global__ void __launch_bounds__(element_threads) for_each_kernel(std::int64_t 
         body(k);
 }
 
+// Two blocks of a multiprocessor read while one waits.
 template <class Group, class Body>
-__global__ void __launch_bounds__(row_threads, 1) row_kernel(Body body, wide_exchange grid) {
+__global__ void __launch_bounds__(row_threads, 2) row_kernel(Body body, wide_exchange grid) {
     __shared__ typename Group::storage shared;
     Group const g(lanes_in<Group>(shared, grid), shared);
     body(g, std::int64_t{static_cast<int>(blockIdx.x) / g.lanes().ranks()});

@@ -159,50 +159,53 @@ template <class Real, class T>
 }
 
 /// The largest entry of chunk c, and the sum of weight(x - largest), which the team's leading warp gets; n = 0 for
-/// a team without a chunk.
+/// a team without a chunk. The chunk is read twice, the second time from the L1 cache: kept in registers, it took all of
+/// a multiprocessor's for one block, and code without loops, which few requests wait for.
 template <class X, class Real, class T>
 [[nodiscard]] MULTIDRAFT_HD Real exponentials_of_chunk(T const& t, index_t c, index_t n, X const& row,
                                                        exp_nonpositive<Real> const& weight, Real& peak) {
     constexpr Real nothing = minus_infinity<Real>;
+    constexpr std::size_t together = 4 < T::readings ? 4 : T::readings;  // readings without branches between loads
+    constexpr int chains = T::own < 4 ? T::own : 4;                      // independent chains of comparisons
     X const x = row;
     index_t const run = t.first_run(c);
-    Real acc[T::own_lanes];
-    constexpr int chains = T::own < 4 ? T::own : 4;  // independent chains of comparisons
-    Real best[static_cast<std::size_t>(chains)];
-    MULTIDRAFT_UNROLL
-    for (int j = 0; j < T::own; ++j) acc[j] = 0;
-    MULTIDRAFT_UNROLL
-    for (int j = 0; j < chains; ++j) best[j] = nothing;
     index_t const size = n - c * chunk_size < chunk_size ? n - c * chunk_size : chunk_size;
     index_t const whole = size / T::reading_step;
-    Real kept[T::readings][T::wide_lanes];
-    if (whole > 0) {  // uniform, without branches between loads: readings beyond the row read its beginning
-        MULTIDRAFT_UNROLL
-        for (std::size_t r = 0; r < T::readings; ++r) {
-            index_t const reading = static_cast<index_t>(r) < whole ? static_cast<index_t>(r) : 0;
+    constexpr index_t step = T::reading_step / T::wide;
+    // Calls body(values) for what this thread reads of the chunk, in order; entries beyond the row are -infinity.
+    auto const for_readings = [&](auto const& body) MULTIDRAFT_INLINE_LAMBDA {
+        MULTIDRAFT_ROLL
+        for (index_t begin = 0; begin < whole; begin += static_cast<index_t>(together)) {
+            Real values[together][T::wide_lanes];
             MULTIDRAFT_UNROLL
-            for (index_t j = 0; j < T::wide; ++j)
-                kept[r][j] = x(T::entry_of(run + reading * (T::reading_step / T::wide), j));
+            for (std::size_t r = 0; r < together; ++r) {
+                index_t const reading = begin + static_cast<index_t>(r);
+                index_t const here = run + (reading < whole ? reading : begin) * step;
+                MULTIDRAFT_UNROLL
+                for (index_t j = 0; j < T::wide; ++j) values[r][j] = x(T::entry_of(here, j));
+            }
+            MULTIDRAFT_UNROLL
+            for (std::size_t r = 0; r < together; ++r)
+                if (begin + static_cast<index_t>(r) < whole) body(values[r]);
         }
-    }
-    if (size != chunk_size) {  // what follows the whole readings takes the place of the last one
-        MULTIDRAFT_UNROLL
-        for (index_t j = 0; j < T::wide; ++j) {
-            index_t const i = T::entry_of(run + whole * (T::reading_step / T::wide), j);
-            kept[T::readings - 1][j] = nothing;
-            if (i < n) kept[T::readings - 1][j] = x(i);
+        if (size % T::reading_step != 0) {
+            Real values[T::wide_lanes];
+            MULTIDRAFT_UNROLL
+            for (index_t j = 0; j < T::wide; ++j) {
+                index_t const i = T::entry_of(run + whole * step, j);
+                values[j] = nothing;
+                if (i < n) values[j] = x(i);
+            }
+            body(values);
         }
-    }
-    auto const is_read = [whole](std::size_t r) MULTIDRAFT_INLINE_LAMBDA {
-        return r == T::readings - 1 || static_cast<index_t>(r) < whole;
     };
+    Real best[static_cast<std::size_t>(chains)];
     MULTIDRAFT_UNROLL
-    for (std::size_t r = 0; r < T::readings; ++r) {
-        if (!is_read(r)) continue;
-        t.exchange(kept[r]);
+    for (int j = 0; j < chains; ++j) best[j] = nothing;
+    for_readings([&](Real(&values)[T::wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
         MULTIDRAFT_UNROLL
-        for (int k = 0; k < T::wide; ++k) best[k % chains] = T::larger(kept[r][k], best[k % chains]);
-    }
+        for (int k = 0; k < T::wide; ++k) best[k % chains] = T::larger(values[k], best[k % chains]);
+    });
     MULTIDRAFT_UNROLL
     for (int half = chains / 2; half > 0; half /= 2) {
         MULTIDRAFT_UNROLL
@@ -210,17 +213,19 @@ template <class X, class Real, class T>
     }
     peak = team_largest(t, best[0]);
     Real const level = peak == nothing ? Real(0) : peak;
+    Real acc[T::own_lanes];
     MULTIDRAFT_UNROLL
-    for (std::size_t r = 0; r < T::readings; ++r) {
-        if (!is_read(r)) continue;
+    for (int j = 0; j < T::own; ++j) acc[j] = 0;
+    for_readings([&](Real(&values)[T::wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
+        t.exchange(values);
         MULTIDRAFT_UNROLL
-        for (int k = 0; k < T::wide; ++k) acc[k % T::own] += weight(kept[r][k] - level);  // 0 beyond the row
-    }
+        for (int k = 0; k < T::wide; ++k) acc[k % T::own] += weight(values[k] - level);  // 0 beyond the row
+    });
     return pairwise(t, acc);
 }
 
 /// The largest entries of chunks first .. last - 1 into `peaks`, and the sums of weight(x - largest) into `sums`, of
-/// every rank. A thread keeps its entries of a whole chunk in registers between the two: the row is read once.
+/// every rank.
 template <class X, class Real, class T>
 MULTIDRAFT_HD MULTIDRAFT_INLINE void exponentials_of_window(T const& t, index_t first, index_t last, index_t n,
                                                             X const& x, exp_nonpositive<Real> const& weight,
