@@ -13,6 +13,9 @@
 // The system message is the same in all texts and not among these tokens: OUT-system.tokens.npy and .states.npy have
 // it. What the head multiplies is not written: it is the norm of the last layer's output. No states are known at the
 // last token of a text; they are zeros. Files that are there are kept, so a run can go on.
+//
+// With --only-prompts, OUT-prompts.tokens.npy and OUT-prompts.texts.npy have the turns of all prompts, to be answered by
+// train_on_device.py, and there are no states.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -239,7 +242,7 @@ int run(int argc, char** argv) {
     transformer_options options;
     options.threads = 2;
     options.context_limit = 512;  // longer texts than any here; caches take less memory
-    bool exact = false;
+    bool exact = false, only_prompts = false;
     app.add_option("model", model, "GGUF file with a ChatML template")->required();
     app.add_option("prompts", prompts, "JSON lines")->required();
     app.add_option("out", out, "What the names of the files begin with")->required();
@@ -249,6 +252,7 @@ int run(int argc, char** argv) {
     app.add_option("--slots", slots, "Texts at a time")->check(CLI::Range(1, block_rows));
     app.add_option("--seed", seed, "Of the draws");
     app.add_option("--threads", options.threads, "Threads");
+    app.add_flag("--only-prompts", only_prompts, "Write the tokens of the prompts, and answer none");
     app.add_flag("--exact", exact, "Weights as they are, not rounded to bfloat16");
     CLI11_PARSE(app, argc, argv);
 
@@ -276,9 +280,27 @@ int run(int argc, char** argv) {
             ++missing[i / texts_of_file];
         }
 
+    std::vector<std::uint16_t> const system_tokens(system.begin(), system.end());
+    if (only_prompts) {
+        std::vector<std::uint16_t> tokens;
+        std::vector<std::int32_t> table;
+        for (std::size_t i = 0; i < lines.size(); ++i) {
+            std::vector<token_id> prompt;
+            markup.add("user", lines[i].at("prompt").get<std::string>(), prompt);
+            markup.begin_answer(prompt);
+            if (prompt.size() > longest_prompt) continue;
+            tokens.insert(tokens.end(), prompt.begin(), prompt.end());
+            auto const size = static_cast<std::int32_t>(prompt.size());
+            auto const thousandths = std::lround(1000 * lines[i].at("temperature").get<double>());
+            table.insert(table.end(), {static_cast<std::int32_t>(i), static_cast<std::int32_t>(thousandths), size, size});
+        }
+        write_npy<std::uint16_t>(out + "-system.tokens.npy", "<u2", {system.size()}, system_tokens);
+        write_npy<std::int32_t>(out + "-prompts.texts.npy", "<i4", {table.size() / 4, 4}, table);
+        write_npy<std::uint16_t>(out + "-prompts.tokens.npy", "<u2", {tokens.size()}, tokens);
+        return 0;
+    }
     answering answers(weights, layers, slots);
     auto const system_states = answers.read_system(system);
-    std::vector<std::uint16_t> const system_tokens(system.begin(), system.end());
     auto const hidden = at(weights->config().hidden);
     write_npy<std::uint16_t>(out + "-system.states.npy", "<f2", {system.size(), layers.size(), hidden}, system_states);
     write_npy<std::uint16_t>(out + "-system.tokens.npy", "<u2", {system.size()}, system_tokens);

@@ -4,6 +4,7 @@
     features.py TARGET DATA_DIR OUT_DIR --kind sampled --chunks 80 --seed 1
     features.py TARGET DATA_DIR OUT_DIR --kind corpus --chunks 80 --seed 1
     features.py TARGET DATA_DIR OUT_DIR --kind held-out --seed 1
+    features.py TARGET DATA_DIR OUT_DIR --kind prompts --prompts 60000
 
 DATA_DIR holds train.txt (prepare.py); held_out.json and tokenizer.model are those beside TARGET's directory.
 Every sequence begins at the beginning of a document; the next document follows the end of a short one.
@@ -12,6 +13,8 @@ sampled   begins with 8 to 48 tokens of a training document (a third of each kin
           temperature 1 (three of six), 0.7 (two) or 0.3 (one)
 corpus    training documents as they are
 held-out  the same two kinds from documents that nobody was trained on, whole; the samples at temperatures 1, 0.7 and 0
+prompts   for train_on_device.py, without states: the beginnings of `sampled` in OUT_DIR/sampled-prompts.*, and the training
+          documents, cut to 256 tokens, in OUT_DIR/documents.npz
 
 Writes chunks of 96 sequences, KIND-SEED-NUMBER.tokens.npy (uint16, [96, 256]) and .states.npy (float16, [96, 256, 4, width]:
 outputs of the layers of --taps, and what the head multiplies). Chunks that are there are kept, so a run can go on.
@@ -73,12 +76,30 @@ def continued(model, prompts, temperatures, taps, generator):
     return tokens, torch.stack(states, 1)
 
 
+def write_prompts(a, pieces, kinds):
+    """The beginnings of texts and the documents, for train_on_device.py."""
+    draw = np.random.default_rng([a.seed, 3])
+    encoded = [[pieces.encode(document)[:LENGTH] for document in kind] for kind in kinds]
+    rows, tokens = [], []
+    for i in range(a.prompts):
+        kind = encoded[i % len(kinds)]
+        prompt = [1] + kind[draw.integers(len(kind))][: draw.integers(8, 49)]
+        rows.append([i, (1000, 1000, 1000, 700, 700, 300)[i // 3 % 6], len(prompt), len(prompt)])
+        tokens += prompt
+    np.save(os.path.join(a.out, "sampled-prompts.texts.npy"), np.array(rows, np.int32))
+    np.save(os.path.join(a.out, "sampled-prompts.tokens.npy"), np.array(tokens, np.uint16))
+    documents = [([1] + ids + [2])[:LENGTH] for kind in encoded for ids in kind if len(ids) > 4]
+    np.savez_compressed(os.path.join(a.out, "documents.npz"), tokens=np.concatenate(documents).astype(np.uint16),
+             lengths=np.array([len(ids) for ids in documents]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target")
     parser.add_argument("data")
     parser.add_argument("out")
-    parser.add_argument("--kind", choices=("sampled", "corpus", "held-out"), required=True)
+    parser.add_argument("--kind", choices=("sampled", "corpus", "held-out", "prompts"), required=True)
+    parser.add_argument("--prompts", type=int, default=60000)
     parser.add_argument("--chunks", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
@@ -96,6 +117,8 @@ def main():
     else:
         with open(os.path.join(a.data, "train.txt"), encoding="utf-8") as file:
             kinds = kinds_of([d for d in file.read().split("\n\n") if d.strip()])
+    if a.kind == "prompts":
+        return write_prompts(a, pieces, kinds)
     everything = [d for kind in kinds for d in kind]
 
     done, start = 0, time.time()

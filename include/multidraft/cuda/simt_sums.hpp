@@ -159,8 +159,8 @@ template <class Real, class T>
 }
 
 /// The largest entry of chunk c, and the sum of weight(x - largest), which the team's leading warp gets; n = 0 for
-/// a team without a chunk. The chunk is read twice, the second time from the L1 cache: kept in registers, it took all of
-/// a multiprocessor's for one block, and code without loops, which few requests wait for.
+/// a team without a chunk. The chunk is read twice, the second time from the L1 cache: kept in registers, it took all
+/// of a multiprocessor's for one block, and code without loops, which few requests wait for.
 template <class X, class Real, class T>
 [[nodiscard]] MULTIDRAFT_HD Real exponentials_of_chunk(T const& t, index_t c, index_t n, X const& row,
                                                        exp_nonpositive<Real> const& weight, Real& peak) {
