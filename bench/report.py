@@ -5,6 +5,7 @@ report.py DIRECTORY            prints Markdown
 report.py DIRECTORY --kokkos   prints the table of the host group next to Kokkos only
 report.py DIRECTORY --truncation prints the table of truncated rows (bench/run --only sample
                                'logits_processing|softmax_normaliser' bench/results/truncation)
+report.py DIRECTORY --device   prints the tables of a CUDA device (bench/device: bench/results/device)
 report.py DIRECTORY --prepared prints the tables of prepared rows (bench/run --only batch /V: bench/results/prepared_rows)
 """
 import json
@@ -89,7 +90,45 @@ def report_prepared(path):
               [["`verify_predictions`, temperature 0", "-", "-", f"{at('predict_and_verify_predictions', v)['cpu_time'] / 1000:.3g} ms"]])
 
 
+def json_lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+
+
+def report_device(directory):
+    """Calls over bfloat16 logits by requests and nodes; and kernels of engines beside ours, over float logits."""
+    times = {(row["call"], row["method"], row["requests"], row["nodes"], row["vocabulary"]): row["us"]
+             for row in json_lines(directory / "times.jsonl") if "us" in row}
+    shapes = [(1, 16), (1, 64), (8, 64), (64, 64), (256, 64)]
+    show = lambda us: "-" if us is None else f"{us:.0f} us" if us < 10000 else f"{us / 1000:.1f} ms"  # noqa: E731
+    lossless = {"recursive_rejection": "sequential", "traversal": "sequential", "ranked_block": "stratified", "nested_ranked_block": "stratified"}
+    for v in (128256, 32000):
+        calls = [("softmax of all rows, written out: one block a row, plain loops (the baseline)", "plain softmax", "baseline"),
+                 ("all rows sorted by CUB", "segmented sort of CUB", "baseline"),
+                 ("`prepare_batch`", "prepare_batch", "recursive_rejection/sequential"),
+                 ("`draft_batch`, `sequential`", "draft_batch", "recursive_rejection/sequential"),
+                 ("`draft_batch`, `stratified`", "draft_batch", "nested_ranked_block/stratified")]
+        calls += [(f"`verify_batch`, `{name}`, {title}", call, f"{name}/{law}") for name, law in lossless.items()
+                  for title, call in (("prepared rows", "verify_batch, prepared rows"), ("from logits", "verify_batch"))]
+        table([f"on a device, V = {v:,}, requests of nodes", *(f"{r} of {n}" for r, n in shapes)],
+              [[title] + [show(times.get((call, method, r, n, v))) for r, n in shapes] for title, call, method in calls])
+    engines = {(row["call"], row["method"], row["requests"], row["nodes"], row["vocabulary"]): row["us"]
+               for row in json_lines(directory / "engines.jsonl") if "us" in row}
+    cases = [(r, v) for v in (128256, 32000) for r in (1, 8, 64)]
+    softmax = "FlashInfer: softmax of the target's rows"
+    for title, method, nodes, theirs in (("chains of 4 drafts", "speculative_sampling/iid", 5, "FlashInfer: chain_speculative_sampling"),
+                                         ("trees of 64 nodes, matching", "naive/deterministic", 64,
+                                          "SGLang: tree_speculative_sampling_target_only")):
+        at = lambda call, r, v: engines[call, method, r, nodes, v]  # noqa: E731, B023
+        table([f"verifying {title}, requests and V", *(f"{r}, {v:,}" for r, v in cases)],
+              [["FlashInfer's softmax of the target's rows"] + [show(at(softmax, r, v)) for r, v in cases],
+               [theirs.replace(": ", "'s `").replace("s's", "s'") + "`"] + [show(at(theirs, r, v)) for r, v in cases],
+               ["`verify_batch`, from logits"] + [show(at("ours: verify from logits", r, v)) for r, v in cases]])
+
+
 def main():
+    if len(sys.argv) == 3 and sys.argv[2] == "--device":
+        report_device(Path(sys.argv[1]))
+        return
     if len(sys.argv) == 3 and sys.argv[2] == "--truncation":
         report_truncation(Path(sys.argv[1]) / "sample.csv")
         return

@@ -70,7 +70,7 @@ class Data:
         self.report_of = dict.fromkeys(self.report, MACHINE)
         self.truncation = {case: row["real_time"] for case, row in medians(root / "bench/results/truncation/sample.csv").items()}
         self.prepared = medians(root / "bench/results/prepared_rows/batch.csv")
-        for directory, option in (("prepared_rows", "--prepared"), ("truncation", "--truncation")):
+        for directory, option in (("prepared_rows", "--prepared"), ("truncation", "--truncation"), ("device", "--device")):
             done = subprocess.run([sys.executable, root / "bench/report.py", root / "bench/results" / directory, option], capture_output=True, text=True, check=True)
             self.report |= tables(done.stdout)
             self.report_of |= dict.fromkeys(tables(done.stdout), directory)
@@ -345,8 +345,8 @@ MEASURED = "Measured at commit `{}` ({})."
 def commit_in(path):
     """Of made_with.txt, machine.txt, or the file beside a table of a paper."""
     text = path.read_text(encoding="utf-8")
-    if path.suffix == ".json":
-        made = json.loads(text)
+    if path.suffix in (".json", ".jsonl"):
+        made = json.loads(text.splitlines()[0] if path.suffix == ".jsonl" else text)
         return made.get("made_with", made)["commit"][:7]
     return re.search(r"^commit: (\w+)", text, re.MULTILINE).group(1)[:7]
 
@@ -355,7 +355,8 @@ def source_of(head, data):
     """The file that has the commit of a table of numbers; None for other tables."""
     results = data.root / "bench/results"
     if head in data.report:
-        return results / data.report_of[head] / "machine.txt"
+        directory = results / data.report_of[head]
+        return directory / ("machine.txt" if (directory / "machine.txt").exists() else "device.jsonl")
     if head[0] in ("tree", "temperature, tree"):
         return results / "paper_tables/sweep.json"
     if head[0] in data.padded:
