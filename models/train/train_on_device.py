@@ -129,7 +129,9 @@ class Texts:
         self.lengths, self.begins, self.halves = lengths, begins, halves
         self.offsets = self.system + np.concatenate([[0], lengths.cumsum()[:-1]])
         self.tokens = torch.from_numpy(np.concatenate([system, tokens]).astype(np.int64)).to(device)
-        self.states = torch.zeros(len(self.tokens), len(self.taps), target.config["hidden_size"], dtype=torch.float16)
+        # What the head multiplies is the norm of the last layer's output; kept where no tap has that.
+        self.ends_in_tap = self.taps[-1] == target.layers - 1
+        self.states = torch.zeros(len(self.tokens), len(self.taps) + (not self.ends_in_tap), target.config["hidden_size"], dtype=torch.float16)
         self.norm = target.weight("model.norm").detach()
 
     def places(self, texts):
@@ -151,7 +153,7 @@ class Texts:
             places = torch.from_numpy(places).to(self.tokens.device)
             inside = places >= 0
             states = self.target.states(self.tokens[places.clamp_min(0)], self.taps)
-            for k in range(len(self.taps)):
+            for k in range(self.states.shape[1]):
                 self.states[places[inside], k] = states[k][inside].half()
 
     def batch(self, draw, size):
@@ -169,7 +171,9 @@ class Texts:
         # No states are known at the last token of a text.
         known = (torch.arange(places.shape[1]) < self.spans[:, 1:] - 1)[..., None, None]
         states = torch.where(known, states, 0)
-        return ids, torch.cat([states, rms_norm(states[:, :, -1:], self.norm, self.target.epsilon)], 2)
+        if self.ends_in_tap:
+            states = torch.cat([states, rms_norm(states[:, :, -1:], self.norm, self.target.epsilon)], 2)
+        return ids, states
 
     def anchors(self, tokens, count, steps, generator):
         position = torch.arange(tokens.shape[1])

@@ -213,16 +213,20 @@ OPTIONS_OF = {
                     "models/train/train_drafter.py"),
     "models/train/check_block_drafter.py models/target build/block": "models/train/check_block_drafter.py",
     **dict.fromkeys(("models/train/chat_prompts.py build/answers/held_out.jsonl --from models/smollm-drafter/held_out.json",
-                     "models/train/chat_prompts.py build/answers/prompts.jsonl --count 9000 --corpus build/corpus/train.txt"),
+                     "models/train/chat_prompts.py build/answers/prompts.jsonl --count 9000 --corpus build/corpus/train.txt",
+                     "models/train/chat_prompts.py build/answers/more.jsonl --count 60000 --seed 3 --corpus build/corpus/train.txt"),
                     "models/train/chat_prompts.py"),
     **dict.fromkeys(("build/examples/answer_states GGUF build/answers/held_out.jsonl build/answers/held-out-1 --seed 2",
-                     "build/examples/answer_states GGUF build/answers/prompts.jsonl build/answers/sampled-1 --seed 1"),
+                     "build/examples/answer_states GGUF build/answers/prompts.jsonl build/answers/sampled-1 --seed 1",
+                     "build/examples/answer_states GGUF build/answers/more.jsonl build/answers/more --only-prompts"),
                     "models/train/answer_states.cpp"),
     "models/train/train_drafter.py block GGUF build/answers build/smollm --steps 6000 --answers --taps 3 15 29 --draft-vocabulary 12288 "
     "--units 576 --rank 48 --depths 3 --early 0.4 --batch 8 --anchors 20 --lr 1.2e-3 --threads 2": "models/train/train_drafter.py",
-    **dict.fromkeys(("models/train/measure_drafter.py block GGUF build/answers build/smollm --answers",
-                     "models/train/measure_drafter.py block GGUF build/answers build/smollm --answers "
-                     "--reference build/smollm/reference.json"), "models/train/measure_drafter.py"),
+    "models/train/train_on_device.py GGUF build/answers/more build/smollm-gpu --like build/smollm --answer-seconds 40 --train-seconds 130":
+        "models/train/train_on_device.py",
+    **dict.fromkeys(("models/train/measure_drafter.py block GGUF build/answers build/smollm-gpu --answers",
+                     "models/train/measure_drafter.py block GGUF build/answers build/smollm-gpu --answers "
+                     "--reference build/smollm-gpu/reference.json"), "models/train/measure_drafter.py"),
     **dict.fromkeys(("models/train/measure_drafter.py block models/target build/features build/block",
                      "models/train/measure_drafter.py block models/target build/features build/block "
                      "--reference build/block/reference.json"), "models/train/measure_drafter.py"),
