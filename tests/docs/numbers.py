@@ -186,6 +186,21 @@ def ends(data, field, names, scale):
     return [f"{min(found):.0f}", f"{max(found):.0f}"]
 
 
+def first_positions(data, drafter):
+    """The least and the most acceptance at the first position, over temperatures."""
+    rows = map(json.loads, (data.root / drafter / "measured.jsonl").read_text(encoding="utf-8").splitlines())
+    found = [row["alpha"][0] for row in rows]
+    return [f"{of(found):.2f}".lstrip("0") for of in (min, max)]
+
+
+def on_device(data, file, calls, method, nodes):
+    """Microseconds of 64 requests at V = 128,256; those of several calls together."""
+    rows = map(json.loads, (data.root / f"bench/results/device/{file}.jsonl").read_text(encoding="utf-8").splitlines())
+    calls = (calls,) if isinstance(calls, str) else calls
+    return f"""{sum(row["us"] for row in rows if row["call"] in calls and (row["method"], row["requests"], row["nodes"], row["vocabulary"])
+                   == (method, 64, nodes, 128256)):,.0f}"""
+
+
 # (document, regular expression with one group a number, what the numbers are)
 NUMBER = r"([\d.]+)"
 CLAIMS = [
@@ -195,6 +210,15 @@ CLAIMS = [
     ("README.md", rf"answers at {NUMBER} tokens/s without drafts, where llama.cpp has {NUMBER} from the same file; .* {NUMBER}, {NUMBER} and {NUMBER} times as fast, drafts from the text {NUMBER}, {NUMBER} and {NUMBER} times",
      lambda d: [d.chat["0.7", ALL_KINDS, way]["tokens_per_second"] for way in ("none", "llama.cpp, none")]
      + [d.chat[t, ALL_KINDS, way]["speed_up"] for way in ("block drafter", "from the text") for t in TEMPERATURES]),
+    ("README.md", rf"Of that drafter's first tokens (\.\d+) to (\.\d+) are accepted", lambda d: first_positions(d, "models/smollm-drafter")),
+    ("docs/chat.md", rf"first position is accepted at (\.\d+) to (\.\d+) on such answers", lambda d: first_positions(d, "models/smollm-drafter")),
+    ("README.md", rf"from logits by recursive rejection takes {NUMBER} us where a plain softmax of all their rows takes ([\d,]+); .* "
+     rf"takes {NUMBER} us where FlashInfer's softmax and kernel take {NUMBER}\.",
+     lambda d: [on_device(d, "times", "verify_batch", "recursive_rejection/sequential", 64), on_device(d, "times", "plain softmax", "baseline", 64),
+                on_device(d, "engines", "ours: verify from logits", "speculative_sampling/iid", 5),
+                on_device(d, "engines", ("FlashInfer: softmax of the target's rows", "FlashInfer: chain_speculative_sampling"), "speculative_sampling/iid", 5)]),
+    ("docs/benchmarks.md", rf"for 64 requests of 64 nodes recursive rejection takes {NUMBER} us, the softmax of all rows ([\d,]+)\.",
+     lambda d: [on_device(d, "times", "verify_batch", "recursive_rejection/sequential", 64), on_device(d, "times", "plain softmax", "baseline", 64)]),
     ("docs/benchmarks.md", rf"About two tokens per target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
     ("docs/benchmarks.md", r"more than the best of the five published methods on (\w+) of (\w+) trees\s+at each of the temperatures 0.3, 0.6 and 1",
      lambda d: [{9: "nine"}[n] for n in {wins(d, t) for t in ("0.3", "0.6", "1.0")}] + ["ten"] * (len(d.gains("0.3")) == 10)),
