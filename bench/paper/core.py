@@ -21,6 +21,7 @@ KINDS = ("scripture", "definitions", "satire")
 # The setting of all tables: prompts of each kind, tokens of a text, texts of a prompt. An interval of five texts covers
 # 84 % of the time, one of three times 36 covers 94 to 95 %.
 PROMPTS, TOKENS, SEEDS = 36, 128, 3
+TIMED_PROMPTS = 12  # of each kind, where clocks run: the target continues each two more times
 FIRST = 3  # the prompts before it are those that programs show
 CHOOSING = 12  # prompts of each kind behind those of the tables, where trees and thresholds are chosen
 TARGET_SIZE = 6.85  # millions of parameters
@@ -292,7 +293,8 @@ class Session:
 
     def timed(self, method, tree, temperature, kinds=KINDS, **more):
         """The same with clocks, a text of each prompt: the target alone continues it just before and after."""
-        return self.runs(method, tree, temperature, kinds, seeds=1, timed=True, **more)
+        return self.runs(method, tree, temperature, kinds, prompts=min(self.options.prompts, self.options.timed_prompts), seeds=1,
+                         timed=True, **more)
 
     def choosing(self, method, tree, temperature, kinds=KINDS, **more):
         """Texts of other prompts, for the choice of a tree or a threshold."""
@@ -342,7 +344,8 @@ class Session:
         """The table of an item, and what it was made with."""
         self.name, self.used = name, []
         table = ITEMS[name].make(self)
-        return table, {**joined(self.used), "prompts": self.options.prompts, "tokens": self.options.tokens, "seeds": self.options.seeds}
+        return table, {**joined(self.used), "prompts": self.options.prompts, "timed_prompts": self.options.timed_prompts,
+                       "tokens": self.options.tokens, "seeds": self.options.seeds}
 
     def count(self, job):
         """Shows that one more job was run; those of an earlier run are not counted."""

@@ -199,11 +199,11 @@ class Machines(unittest.TestCase):
     def test_a_page_of_two_machines_is_an_error(self):
         table = core.Table("A table", ["x"])
         table.add("1")
-        how = {**HERE, "date": "2026-11-25", "prompts": 36, "tokens": 128, "seeds": 3}
+        how = {**HERE, "date": "2026-11-25", "prompts": 36, "timed_prompts": 12, "tokens": 128, "seeds": 3}
         table.write(self.out, "mcsd.table_1", how)
         gather = [sys.executable, ROOT / "bench" / "paper_tables", "--gather", "--out", self.out]
         subprocess.run(gather, check=True)
-        self.assertIn("Made at `abc`, 2026-11-25, a processor: 36 prompts", (self.out / "README.md").read_text())
+        self.assertIn("Made at `abc`, 2026-11-25, a processor: 36 prompts of each of 3 kinds of text (12 for speeds)", (self.out / "README.md").read_text())
         table.write(self.out, "mcsd.table_2", {**how, "processor": "another"})
         done = subprocess.run(gather, capture_output=True, text=True)
         self.assertNotEqual(done.returncode, 0)
@@ -223,7 +223,7 @@ class Machines(unittest.TestCase):
 
 class Tables(unittest.TestCase):
     def session(self, answer):
-        options = argparse.Namespace(prompts=4, tokens=16, seeds=3)
+        options = argparse.Namespace(prompts=4, timed_prompts=2, tokens=16, seeds=3)
         self.asked = []
 
         def ask(job):
@@ -254,7 +254,7 @@ class Tables(unittest.TestCase):
                 with estimates.planning():
                     table, made_with = session.make(name)
                 self.assertTrue(table.rows)
-                self.assertEqual(made_with, {**HERE, "date": "2026-11-25", "prompts": 4, "tokens": 16, "seeds": 3})
+                self.assertEqual(made_with, {**HERE, "date": "2026-11-25", "prompts": 4, "timed_prompts": 2, "tokens": 16, "seeds": 3})
                 # All that the paper has numbers or a conclusion of is compared.
                 self.assertTrue(table.comparisons or name == "rsd.figure_1", "nothing is compared")
                 for row in table.rows:
