@@ -1,4 +1,4 @@
-"""Conan 2 recipe: `conan create . --build=missing` from a checkout, with no remote; then require multidraft/0.1.0.
+"""Conan 2 recipe: `conan create . --build=missing` from a checkout, with no remote; then require multidraft/0.2.0.
 
 Beside a conandata.yml (tools/release writes one) it packages the archive that this names by address and hash.
 """

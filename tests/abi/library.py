@@ -177,7 +177,7 @@ def broken(before, now):
 # --- Changes that must be seen -----------------------------------------------------------------------------------------
 
 
-def stand_in(header, work, compilers, soname="libmultidraft.so.0.1", version="MULTIDRAFT_0.1", functions=None):
+def stand_in(header, work, compilers, soname="libmultidraft.so.0.2", version="MULTIDRAFT_0.2", functions=None):
     """A library with the functions that a header declares, which do nothing."""
     (work / "multidraft.h").write_text(header, encoding="utf-8")
     names = functions or declared(plain(header))[0]
@@ -225,8 +225,8 @@ def self_test(header, compilers, work):
         now, faults = interface(changed, stand_in(changed, work, compilers), compilers, work)
         expectations.append((what, faults + broken(before, now)[0], wanted))
     names = list(declared(plain(header))[0])
-    for what, how, wanted in [("another SONAME", {"soname": "libmultidraft.so.1"}, "soname: was libmultidraft.so.0.1, is libmultidraft.so.1"),
-                              ("another version of symbols", {"version": "MULTIDRAFT_9.9"}, "version: was MULTIDRAFT_0.1, is MULTIDRAFT_9.9"),
+    for what, how, wanted in [("another SONAME", {"soname": "libmultidraft.so.1"}, "soname: was libmultidraft.so.0.2, is libmultidraft.so.1"),
+                              ("another version of symbols", {"version": "MULTIDRAFT_9.9"}, "version: was MULTIDRAFT_0.2, is MULTIDRAFT_9.9"),
                               ("a function that is not exported", {"functions": names[1:]}, f"{names[0]}: declared and not exported"),
                               ("one that is not declared", {"functions": [*names, "md_secret"]}, "md_secret: exported and not declared")]:
         now, faults = interface(header, stand_in(header, work, compilers, **how), compilers, work)

@@ -2,7 +2,7 @@
 """Checks docs/papers.md: 124 items in order, files that exist, items of bench/paper_tables that exist and are as it says, a test
 for every claim that is proved, tested or checked; and docs/errata.md: a test for every erratum.
 
-  tests/docs/papers.py --root DIRECTORY [--self-test]
+  tests/docs/papers.py --root DIRECTORY [--self-test] [--fix]      --fix writes the states of runs from the results
 """
 import argparse
 import json
@@ -32,6 +32,30 @@ def shown_by(made):
     return "run" + (f": {listed}" if listed else "")
 
 
+def state_of_runs(row, items):
+    """(the state of a line's tables, whether all have results), or None where the line is not one of runs."""
+    # `name` (setting): the comparisons of one setting.
+    tables = re.findall(r"`(\w+\.(?:table|figure)_\d+)`(?: \(([\w, ]+)\))?", row[5])
+    made = [(items[t], setting) for t, setting in tables if t in items and items[t]["jobs"]]
+    if not made or not row[6].startswith(("run", "not run")):
+        return None
+    if all(item["state"].startswith(("run", "to be repeated")) for item, _ in made):
+        return shown_by(made), True
+    return "not run", False
+
+
+def fixed(text, listed):
+    """The page with the states of runs as the results have them."""
+    items = {entry["name"]: entry for entry in listed}
+    lines = text.splitlines()
+    for k, line in enumerate(lines):
+        row = LINE.match(line)
+        found = row and state_of_runs(row, items)
+        if found and (found[1] or not row[6].startswith(found[0])):
+            lines[k] = line[:row.start(6)] + found[0] + line[row.end(6):]
+    return "\n".join(lines) + "\n"
+
+
 def faults(text, listed, root):
     """What is wrong with the page, a line each; `listed` is what bench/paper_tables --list --json prints."""
     found = []
@@ -53,15 +77,9 @@ def faults(text, listed, root):
             found.append(f"item {number}: \"checked on random instances\" is the state of inequalities, {', '.join(map(str, INEQUALITIES))}")
         if is_claim and not any((root / "tests" / code).exists() or (root / code).exists() for code in CODE.findall(m[4])):
             found.append(f"item {number}: it is {state.split(',')[0]}, and names no test")
-        # `name` (setting): the comparisons of one setting.
-        tables = re.findall(r"`(\w+\.(?:table|figure)_\d+)`(?: \(([\w, ]+)\))?", m[5])
-        made = [(items[t], setting) for t, setting in tables if t in items and items[t]["jobs"]]
-        if made and state.startswith(("run", "not run")):
-            has_results = all(item["state"].startswith(("run", "to be repeated")) for item, _ in made)
-            expected = shown_by(made) if has_results else "not run"
-            is_right = state == expected if has_results else state.startswith(expected)
-            if not is_right:
-                found.append(f"item {number}: its state is {expected}")
+        expected = state_of_runs(m, items)
+        if expected and not (state == expected[0] if expected[1] else state.startswith(expected[0])):
+            found.append(f"item {number}: its state is {expected[0]}")
     for code in CODE.findall(text):
         if re.fullmatch(r"\w+\.(table|figure)_\d+", code):
             mentioned.add(code)
@@ -95,6 +113,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--fix", action="store_true", help="write the states of runs")
     options = parser.parse_args()
     root = options.root
     done = subprocess.run([sys.executable, root / "bench" / "paper_tables", "--list", "--json"], capture_output=True, text=True)
@@ -102,6 +121,9 @@ def main():
         sys.exit(done.stderr)
     listed = json.loads(done.stdout)
     text = (root / "docs" / "papers.md").read_text(encoding="utf-8")
+    if options.fix:
+        text = fixed(text, listed)
+        (root / "docs" / "papers.md").write_text(text, encoding="utf-8")
     errata = (root / "docs" / "errata.md").read_text(encoding="utf-8")
     if options.self_test:
         for wrong, message in ((text.replace("| 7 |", "| 8 |"), "numbered"), (text.replace("`tree/mask.hpp`", "`tree/masc.hpp`", 1), "there is no"),

@@ -13,7 +13,7 @@
 // Everything is inline, so the linker keeps one copy of each function, from whichever file comes first. If the files of
 // a program were compiled with different -march, code meant for any CPU could run a copy that uses AVX-512, and
 // `has_fma` would not hold. So the library is in an inline namespace that such files do not share,
-// `multidraft::v0_1_0_x86_64_v3` for instance; programs write `multidraft`. A user's function that takes a type of the
+// `multidraft::v0_2_0_x86_64_v3` for instance; programs write `multidraft`. A user's function that takes a type of the
 // library and is called from a file with other flags fails to link.
 //
 // The name encodes what the compiler may use: the x86-64 level (x86-64-v2, -v3, -v4 of the psABI), then any further
