@@ -38,7 +38,7 @@ instruction_set of_this_cpu() { return instruction_set::portable; }
 
 instruction_set read_environment() {
     char const* const most = std::getenv("MULTIDRAFT_EXAMPLE_ISA");
-    if (most == nullptr) return instruction_set::avx512_bf16;
+    if (most == nullptr || *most == 0) return instruction_set::avx512_bf16;
     std::string_view const name = most;
     if (name == "portable") return instruction_set::portable;
     if (name == "avx2") return instruction_set::avx2;

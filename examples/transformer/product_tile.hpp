@@ -210,7 +210,7 @@ MULTIDRAFT_EXAMPLE_INLINE void write_outputs(task const& t, float (&totals)[coun
 template <class A, std::size_t R, std::size_t N, bool streams>
 void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float* output, fetched& others) {
     std::ptrdiff_t const panel_bytes = t.steps / unit<A>::steps * unit<A>::bytes;
-    std::byte const* const weights = t.weights + p * panel_bytes;
+    std::byte const* weights = t.weights + p * panel_bytes;
     typename A::vector sums[R * N * A::vectors];
     MULTIDRAFT_EXAMPLE_UNROLL
     for (auto& sum : sums) sum = A::zero();
@@ -218,28 +218,31 @@ void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float
         // At the end of a panel follows that of the next tile.
         std::int32_t const last =
             smaller(t.steps / unit<A>::steps, static_cast<std::int32_t>(fetch_distance / unit<A>::bytes));
-        std::int32_t const first = t.steps / unit<A>::steps - last;
-        accumulate<A, R, N, true>(weights, panel_bytes, inputs, first * unit<A>::steps, fetch_distance, others, sums);
-        accumulate<A, R, N, true>(
-            weights + first * unit<A>::bytes, panel_bytes,
-            inputs + first * unit<A>::steps * static_cast<std::ptrdiff_t>(R) * input_step, last * unit<A>::steps,
-            last * unit<A>::bytes + static_cast<std::ptrdiff_t>(N - 1) * panel_bytes, others, sums);
+        std::int32_t units = t.steps / unit<A>::steps - last;
+        std::ptrdiff_t ahead = fetch_distance;
+        MULTIDRAFT_EXAMPLE_ROLLED  // unrolled it would be the same code twice
+        for (std::int32_t part = 0; part < 2; ++part) {
+            std::int32_t const steps = units * unit<A>::steps;
+            accumulate<A, R, N, true>(weights, panel_bytes, inputs, steps, ahead, others, sums);
+            weights += units * unit<A>::bytes;
+            inputs += steps * static_cast<std::ptrdiff_t>(R) * input_step;
+            units = last;
+            ahead = last * unit<A>::bytes + static_cast<std::ptrdiff_t>(N - 1) * panel_bytes;
+        }
     } else {
         accumulate<A, R, N, false>(weights, panel_bytes, inputs, t.steps, 0, others, sums);
     }
     // Unrolled: an index that is not known would keep the sums in memory all along.
+    float totals[R * N][panel];
     MULTIDRAFT_EXAMPLE_UNROLL
-    for (std::size_t n = 0; n < N; ++n) {
-        std::int32_t const begin = (p + static_cast<std::int32_t>(n)) * panel;
+    for (std::size_t k = 0; k < R * N; ++k) {
         MULTIDRAFT_EXAMPLE_UNROLL
-        for (std::size_t r = 0; r < R; ++r) {
-            float totals[panel];
-            MULTIDRAFT_EXAMPLE_UNROLL
-            for (std::size_t v = 0; v < A::vectors; ++v)
-                A::write(sums[(r * N + n) * A::vectors + v], totals + v * (panel / A::vectors));
-            write_outputs(t, totals, begin, output + r * t.output_row);
-        }
+        for (std::size_t v = 0; v < A::vectors; ++v)
+            A::write(sums[k * A::vectors + v], totals[k] + v * (panel / A::vectors));
     }
+    MULTIDRAFT_EXAMPLE_ROLLED
+    for (std::size_t k = 0; k < R * N; ++k)
+        write_outputs(t, totals[k], (p + static_cast<std::int32_t>(k % N)) * panel, output + k / N * t.output_row);
 }
 
 template <class A>
@@ -302,12 +305,24 @@ void multiply_rows(task const& t, std::int32_t p, std::int32_t end, std::byte co
     for (; p < end; ++p) multiply_tile<A, R, 1, streams>(t, p, inputs, output, others);
 }
 
+/// The fewest rows of a group where there are several.
+template <class A>
+constexpr std::size_t least_of_many() {
+    std::int32_t least = A::together;
+    for (std::int32_t rows = 1; rows <= 4 * A::together; ++rows) {
+        row_groups const groups(rows, A::together, A::of_many);
+        if (groups.count > 1) least = smaller(least, rows / groups.count);
+    }
+    return static_cast<std::size_t>(least);
+}
+
 /// The same for a number of rows that is not known when this is compiled.
 template <class A, std::size_t R, bool streams>
 void multiply_some(std::int32_t rows, task const& t, std::int32_t p, std::int32_t end, std::byte const* inputs,
                    float* output, fetched& others) {
     if (rows == static_cast<std::int32_t>(R)) return multiply_rows<A, R, streams>(t, p, end, inputs, output, others);
-    if constexpr (R > 1) multiply_some<A, R - 1, streams>(rows, t, p, end, inputs, output, others);
+    if constexpr (R > (streams ? 1 : least_of_many<A>()))
+        multiply_some<A, R - 1, streams>(rows, t, p, end, inputs, output, others);
 }
 
 template <class A>
