@@ -206,6 +206,16 @@ MULTIDRAFT_EXAMPLE_INLINE void write_outputs(task const& t, float (&totals)[coun
         for (std::int32_t i = 0; i < there; ++i) row[begin + i] = totals[i];
 }
 
+/// Writes the sums of N panels of each row. Unrolled: an index that is not known would keep them in memory all along.
+template <class A, std::size_t N, std::size_t count>
+MULTIDRAFT_EXAMPLE_INLINE void write_sums(typename A::vector const (&sums)[count], float* to, std::size_t next_row) {
+    MULTIDRAFT_EXAMPLE_UNROLL
+    for (std::size_t k = 0; k < count; ++k) {
+        std::size_t const tile = k / A::vectors;
+        A::write(sums[k], to + tile / N * next_row + tile % N * panel + k % A::vectors * (panel / A::vectors));
+    }
+}
+
 /// The sums of R rows and N panels from panel `p` on.
 template <class A, std::size_t R, std::size_t N, bool streams>
 void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float* output, fetched& others) {
@@ -220,7 +230,8 @@ void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float
             smaller(t.steps / unit<A>::steps, static_cast<std::int32_t>(fetch_distance / unit<A>::bytes));
         std::int32_t units = t.steps / unit<A>::steps - last;
         std::ptrdiff_t ahead = fetch_distance;
-        MULTIDRAFT_EXAMPLE_ROLLED  // unrolled it would be the same code twice
+        // Unrolled it would be the same code twice.
+        MULTIDRAFT_EXAMPLE_ROLLED
         for (std::int32_t part = 0; part < 2; ++part) {
             std::int32_t const steps = units * unit<A>::steps;
             accumulate<A, R, N, true>(weights, panel_bytes, inputs, steps, ahead, others, sums);
@@ -232,17 +243,14 @@ void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float
     } else {
         accumulate<A, R, N, false>(weights, panel_bytes, inputs, t.steps, 0, others, sums);
     }
-    // Unrolled: an index that is not known would keep the sums in memory all along.
+    std::int32_t const begin = p * panel;
+    if (t.scales == nullptr && begin + static_cast<std::int32_t>(N) * panel <= t.outputs)
+        return write_sums<A, N>(sums, output + begin, t.output_row);
     float totals[R * N][panel];
-    MULTIDRAFT_EXAMPLE_UNROLL
-    for (std::size_t k = 0; k < R * N; ++k) {
-        MULTIDRAFT_EXAMPLE_UNROLL
-        for (std::size_t v = 0; v < A::vectors; ++v)
-            A::write(sums[k * A::vectors + v], totals[k] + v * (panel / A::vectors));
-    }
+    write_sums<A, N>(sums, totals[0], N * panel);
     MULTIDRAFT_EXAMPLE_ROLLED
     for (std::size_t k = 0; k < R * N; ++k)
-        write_outputs(t, totals[k], (p + static_cast<std::int32_t>(k % N)) * panel, output + k / N * t.output_row);
+        write_outputs(t, totals[k], begin + static_cast<std::int32_t>(k % N) * panel, output + k / N * t.output_row);
 }
 
 template <class A>
