@@ -30,6 +30,13 @@
 #define MULTIDRAFT_HD
 #endif
 
+/// Marks a deduction guide: clang as a device compiler (HIP, CUDA) takes one for a function of the host.
+#if defined(__clang__) && (defined(__HIP__) || defined(__CUDA__))
+#define MULTIDRAFT_GUIDE MULTIDRAFT_HD
+#else
+#define MULTIDRAFT_GUIDE
+#endif
+
 /// True while device code is being generated: no exceptions, no host library there.
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__) || defined(__SYCL_DEVICE_ONLY__)
 #define MULTIDRAFT_ON_DEVICE 1
