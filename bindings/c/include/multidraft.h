@@ -4,14 +4,15 @@
  *
  * Functions that can fail return an md_status; md_last_error describes the failure to the same thread. A call that does
  * not return MD_OK has changed no memory of the caller, unless its comment says otherwise. No C++ exception leaves the
- * library. It keeps no pointer after a call, except for pools.
+ * library. It keeps no pointer after a call, except an engine's pool and the texts of a step's requests.
  *
  * Structs begin with `size`, their sizeof when the caller was compiled. Later versions of the library may have more
  * fields and still accept the shorter structs of older callers. Longer structs of newer callers are accepted if the
  * unknown fields are zero. The MD_.._INIT macros set `size` and the defaults.
  *
- * Enumerations in structs and arguments are int32_t, independent of the compiler's size of an enum. All functions are
- * thread-safe. Tokens are in [0, vocabulary); "below the root" excludes the root. */
+ * Enumerations in structs and arguments are int32_t, independent of the compiler's size of an enum. Functions may
+ * be called by several threads at a time, but a controller or a step by one only. Tokens are in [0, vocabulary); "below
+ * the root" excludes the root. */
 #ifndef MULTIDRAFT_H
 #define MULTIDRAFT_H
 
@@ -374,7 +375,8 @@ MD_API md_status md_compact(md_cache const* cache, int64_t context, int32_t cons
 /* The calls above as launches on a stream. Except for md_cuda_validate they neither allocate nor wait, and may be
  * captured in a graph. Structs are in host memory and read during the call; their pointers are to device memory, except
  * md_trees.law and axes. `stream` is a cudaStream_t, NULL for the default stream. Rows are MD_LOGITS without
- * adjustments. The results have the same bits as on the host.
+ * adjustments. The results have the same bits as on the host. The kernels have run on an H100; these launches have been
+ * compiled, and their refusals tested where there is no device.
  *
  * md_has_cuda returns 1, or 0 for a library built without CUDA (MULTIDRAFT_LIBRARY_CUDA): the other functions then
  * return MD_UNAVAILABLE. An error of CUDA is MD_SYSTEM with its name. Arrays in device memory are not checked: an

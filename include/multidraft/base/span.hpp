@@ -69,7 +69,7 @@ private:
 };
 
 template <class R>
-MULTIDRAFT_GUIDE span(R&&) -> span<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+MULTIDRAFT_GUIDE span(R&&)->span<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
 namespace detail {
 

@@ -120,7 +120,7 @@ struct function_of {
     }
 };
 template <class X, class F>
-MULTIDRAFT_GUIDE function_of(X, F) -> function_of<X, F>;
+MULTIDRAFT_GUIDE function_of(X, F)->function_of<X, F>;
 
 namespace detail {
 
@@ -159,7 +159,7 @@ struct from_entry {
     }
 };
 template <class F>
-MULTIDRAFT_GUIDE from_entry(F, index_t) -> from_entry<F>;
+MULTIDRAFT_GUIDE from_entry(F, index_t)->from_entry<F>;
 
 }  // namespace detail
 

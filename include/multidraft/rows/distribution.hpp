@@ -101,7 +101,7 @@ struct weight_of {
     }
 };
 template <class D>
-MULTIDRAFT_GUIDE weight_of(D) -> weight_of<D>;
+MULTIDRAFT_GUIDE weight_of(D)->weight_of<D>;
 
 /// The order of a row's tokens as a function object, for `group.top_k`: the larger the more likely; minus infinity for
 /// tokens that truncation removed. By `row.order(i)` where the row has one, which distinguishes tokens of equal weight,
@@ -132,7 +132,7 @@ struct order_of {
     }
 };
 template <class D>
-MULTIDRAFT_GUIDE order_of(D) -> order_of<D>;
+MULTIDRAFT_GUIDE order_of(D)->order_of<D>;
 
 /// How many of the first n tokens in the order of a row may be taken: at temperature 0 truncation still counts tokens.
 template <distribution D>

@@ -71,7 +71,7 @@ private:
     sampling_params sampling_;
 };
 template <class T, class Layout>
-MULTIDRAFT_GUIDE logit_rows(rows_view<T, Layout>, sampling_params) -> logit_rows<T, Layout>;
+MULTIDRAFT_GUIDE logit_rows(rows_view<T, Layout>, sampling_params)->logit_rows<T, Layout>;
 template <class T, class Layout>
 logit_rows(rows_view<T, Layout>, sampling_params, logit_adjustments)
     -> logit_rows<T, Layout, adjusted_view<row_view<T, Layout>>>;

@@ -121,7 +121,7 @@ private:
     span<detail::remembered_row<row>> memory_;
 };
 template <class Rows>
-MULTIDRAFT_GUIDE remembered_rows(Rows, row_memory<Rows>&) -> remembered_rows<Rows>;
+MULTIDRAFT_GUIDE remembered_rows(Rows, row_memory<Rows>&)->remembered_rows<Rows>;
 
 /// The rows remembered in `memory`, or as they are where they need no normalising.
 template <class Rows>

@@ -116,13 +116,13 @@ struct draft_rows {
 };
 
 template <detail::counted_rows Rows>
-MULTIDRAFT_GUIDE target_rows(Rows const&) -> target_rows<Rows const&>;
+MULTIDRAFT_GUIDE target_rows(Rows const&)->target_rows<Rows const&>;
 template <detail::counted_rows Rows>
 requires(!std::is_reference_v<Rows>) target_rows(Rows&&)
 ->target_rows<Rows>;
 
 template <detail::counted_rows Rows>
-MULTIDRAFT_GUIDE draft_rows(Rows const&) -> draft_rows<Rows const&>;
+MULTIDRAFT_GUIDE draft_rows(Rows const&)->draft_rows<Rows const&>;
 template <detail::counted_rows Rows>
 requires(!std::is_reference_v<Rows>) draft_rows(Rows&&)
 ->draft_rows<Rows>;

@@ -105,7 +105,7 @@ struct residual {
     }
 };
 template <class P, class Q, class Real>
-MULTIDRAFT_GUIDE residual(P, Q, Real) -> residual<P, Q>;
+MULTIDRAFT_GUIDE residual(P, Q, Real)->residual<P, Q>;
 
 /// (w p - m)+, the residual where a path of weight w stops at a node: m is the law of the path's next token.
 template <distribution P, distribution M>

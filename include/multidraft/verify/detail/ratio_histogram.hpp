@@ -105,7 +105,7 @@ struct ratio_of {
     }
 };
 template <class P, class Q, class Real>
-MULTIDRAFT_GUIDE ratio_of(P, Q, Real) -> ratio_of<P, Q>;
+MULTIDRAFT_GUIDE ratio_of(P, Q, Real)->ratio_of<P, Q>;
 
 /// Below this a token is counted separately, in smaller units.
 template <class Real>
