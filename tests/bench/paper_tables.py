@@ -209,17 +209,6 @@ class Machines(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("several machines", done.stderr)
 
-    def test_results_without_a_record_are_to_be_repeated(self):
-        (self.out / "mcsd.table_1.json").write_text('{"commit": "abc", "comparisons": {"same sign": 9}}')
-        (self.out / "README.md").write_text("# Old\n\n<!-- mcsd.table_1 -->\n## A table\n\n| x |\n|---|\n| 1 |\n\n| the paper compares | |\n|---|---|\n| y | same sign |\n\n"
-                                            "## Not run yet\n\nall\n")
-        for _ in range(2):  # again, it is the same
-            subprocess.run([sys.executable, ROOT / "bench" / "paper_tables", "--gather", "--out", self.out], check=True)
-            page = (self.out / "README.md").read_text()
-            self.assertIn("**To be repeated**: `mcsd.table_1`", page)
-            self.assertIn("| 1 |", page)
-            self.assertNotIn("same sign", page.split("<!-- mcsd.table_1 -->")[1])
-
 
 class Tables(unittest.TestCase):
     def session(self, answer):

@@ -14,7 +14,6 @@ from pathlib import Path
 ITEMS = 124
 STATES = ("proved", "checked", "tested", "run", "not run", "missing", "not here")
 INEQUALITIES = (7, 49, 77, 78)  # of all rows: checked on random ones
-OLD = "run, to be repeated"
 ROOMS = ("include/multidraft", "tests", ".")
 LINE = re.compile(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$")
 CODE = re.compile(r"`([^`]+)`")
@@ -22,8 +21,6 @@ CODE = re.compile(r"`([^`]+)`")
 
 def shown_by(made):
     """The state of tables with results, [(entry, setting or "")]: how the comparisons of the paper ended here."""
-    if any(item["state"].startswith("to be repeated") for item, _ in made):
-        return OLD
     counts = {}
     for item, setting in made:
         for verdict, count in (item["comparisons_by_group"].get(setting, {}) if setting else item["comparisons"]).items():
@@ -39,7 +36,7 @@ def state_of_runs(row, items):
     made = [(items[t], setting) for t, setting in tables if t in items and items[t]["jobs"]]
     if not made or not row[6].startswith(("run", "not run")):
         return None
-    if all(item["state"].startswith(("run", "to be repeated")) for item, _ in made):
+    if all(item["state"].startswith("run") for item, _ in made):
         return shown_by(made), True
     return "not run", False
 

@@ -55,6 +55,25 @@ def test_published_mismatches_are_seen():
     assert not proof.is_lossless(proof.draw_sequential, with_the_wrong_law, p, q, 2)
 
 
+def test_the_rows_that_tokens_were_not_drawn_from_lose_the_law():
+    """As candidate generators of transformers did: drawn from processed logits, verified with raw ones
+    (github.com/huggingface/transformers, issue 47932)."""
+    def top_2(row):
+        kept = sorted(range(len(row)), key=lambda i: -row[i])[:2]
+        return [x / sum(row[i] for i in kept) if i in kept else 0 * x for i, x in enumerate(row)]
+
+    def draw_processed(source, q, n):
+        return proof.draw_iid(source, top_2(q), n)
+
+    def with_processed(source, p, q, children):
+        return speculative_sampling(source, p, top_2(q), children)
+
+    p, q = proof.fractions(4, 3, 2, 1), proof.fractions(1, 2, 3, 4)
+    assert proof.is_lossless(draw_processed, with_processed, p, q, 1)
+    raw = proof.law_of_node(draw_processed, speculative_sampling, p, q, 1)
+    assert proof.distance(raw.tokens, p) > Fraction(1, 20)
+
+
 def test_trees():
     def target(text):
         return proof.fractions(1 + len(text), 2, 3 + (text[-1] if text else 0))
