@@ -13,6 +13,7 @@ from pathlib import Path
 
 from paper.estimates import *
 from support.made_with import commit_of_sources, processor
+from support.picture import pyplot, save
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHOWN = "sweep"  # the item whose picture a document shows; the others are left in PICTURES
@@ -357,12 +358,8 @@ class Session:
     def plot(self, title, x_label, y_label, series, log_x=False, suffix=""):
         if self.pending is not None:
             return
-        try:
-            import matplotlib
-            matplotlib.use("svg")
-            matplotlib.rcParams["svg.hashsalt"] = "multidraft"
-            import matplotlib.pyplot as plt
-        except ImportError:
+        plt = pyplot()
+        if plt is None:
             return
         figure, axes = plt.subplots(figsize=(6.5, 4.2))
         for label, points in series.items():
@@ -381,8 +378,7 @@ class Session:
         figure.tight_layout()
         out = self.out if self.name == SHOWN else PICTURES
         out.mkdir(parents=True, exist_ok=True)
-        figure.savefig(out / f"{self.name}{suffix}.svg", metadata={"Date": None})
-        plt.close(figure)
+        save(figure, out / f"{self.name}{suffix}.svg")
 
     def plan(self, name):
         """The jobs of an item by key, and the rows of its table, without running any. Of what is chosen by results, the first."""
