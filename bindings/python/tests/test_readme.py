@@ -34,6 +34,15 @@ def test_readme(models):
     exec(blocks[2], {})
 
 
+def test_tutorial():
+    text = (Path(__file__).parents[3] / "docs" / "tutorials.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {}
+    exec(block, names)
+    assert len(names["answer"].tokens) == 200
+    assert names["distance"] < 0.06
+
+
 def test_readme_with_torch():
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
