@@ -140,6 +140,7 @@ UNTESTED = {
     "bench/run --only sample 'logits_processing|softmax_normaliser' bench/results/truncation": "builds and measures; CI runs the program",
     "bench/padded --engine llama.cpp --llama-root DIRECTORY --llama-programs DIRECTORY": "needs llama.cpp's programs",
     "tools/setup --llama": "builds llama.cpp",
+    "pip install bindings/python": "the tests of the Python package install it",
     "tools/wheel --arm": "the test python.wheel_arm runs it, where it was run before",
     "tools/setup --smollm": "fetches a model of 93 MB",
     "tools/setup --llama && cmake -B build -DMULTIDRAFT_BUILD_EXAMPLES=ON && cmake --build build --target llama-multidraft":
