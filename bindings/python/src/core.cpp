@@ -916,7 +916,12 @@ private:
 
 }  // namespace
 
-NB_MODULE(_core, m) {
+#if !defined(MULTIDRAFT_PYTHON_MODULE)
+#define MULTIDRAFT_PYTHON_MODULE _core
+#endif
+#define MULTIDRAFT_NB_MODULE(name, m) NB_MODULE(name, m)  // of the name's value
+
+MULTIDRAFT_NB_MODULE(MULTIDRAFT_PYTHON_MODULE, m) {
     nb::register_exception_translator([](std::exception_ptr const& p, void*) {
         try {
             std::rethrow_exception(p);

@@ -35,8 +35,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// under the target is treated as a leaf: nothing below it is read.
 ///
 /// Lossless for `law::iid` and `law::stratified`, exactly. The sets of a node are computed only when the selection
-/// needs them (`nested_walk`). Each costs one counting pass over p and q (two in double); then come the passes of
-/// `stop_of_block`. Runs on every group.
+/// needs them (`nested_walk`). Cost: one counting pass over p and q for each node whose sets are computed (two in
+/// double), then the passes of `stop_of_block`. Runs on every group.
 template <draft_law Law>
 class nested_ranked_block : public whole_tree<nested_ranked_block<Law>, Law> {
     static_assert(is_ranked_law<Law>,

@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import cuda, hf, torch
+else:
+    from ._levels import load
+
+    _core = load()  # before the modules that import it
 
 from . import analysis, proof
 from ._core import version as _version
