@@ -11,3 +11,4 @@
 #include "multidraft/control/controlled_lookup_drafter.hpp"
 #include "multidraft/control/controller.hpp"
 #include "multidraft/control/shared_budget.hpp"
+#include "multidraft/control/step_times.hpp"

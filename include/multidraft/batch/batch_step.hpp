@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -10,7 +9,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
@@ -19,6 +17,7 @@
 #include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/detail/step_arrays.hpp"
+#include "multidraft/batch/detail/step_methods.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
@@ -50,61 +49,6 @@ struct step_request {
     index_t in_target = 0;
     index_t in_draft = 0;  ///< the same for the draft's cache
 };
-
-namespace detail {
-
-/// The methods of a step whose requests all have one: a sampler and a verifier.
-template <sampler Sampler, verify::verifier Verifier>
-struct one_method {
-    using choice = std::monostate;
-    Sampler sampler{};
-    Verifier verifier{};
-
-    [[nodiscard]] static constexpr bool counts_certain(choice) noexcept {
-        return multidraft::counts_certain<typename Sampler::law>;
-    }
-    template <class P, class Rows>
-    auto draw(choice, P const& policy, level_batch const& level, Rows const& q, request_batch const& requests,
-              children_batch const& out, workspace const& scratch = {}) const {
-        return draft_batch(policy, sampler, level, draft_rows(q), requests, out, scratch);
-    }
-    template <class P>
-    [[nodiscard]] static std::size_t workspace_size(choice, P const& policy, std::int32_t requests, node_id nodes,
-                                                    std::int32_t depth) {
-        return verify_workspace_size<Verifier>(policy, requests, nodes, depth);
-    }
-    template <class P, class Target, class Draft>
-    auto verify(choice, P const& policy, tree_batch const& trees, Target const& p, Draft const& q,
-                request_batch const& requests, verdict_batch const& out, workspace const& scratch) const {
-        auto const drafts = drawn_by<typename Sampler::law>(trees);
-        if constexpr (multidraft::verify::reads_draft<Verifier>)
-            return verify_batch(policy, verifier, drafts, target_rows(p), draft_rows(q), requests, out, scratch);
-        else
-            return verify_batch(policy, verifier, drafts, target_rows(p),
-                                draft_rows(multidraft::verify::no_draft_rows{}), requests, out, scratch);
-    }
-};
-
-/// Where the calls of a step run: on host threads, unless its methods name their policy.
-template <class P, class Methods>
-concept step_policy =
-    (!requires { typename Methods::policy; } && host_policy<P>) || std::same_as<P, typename Methods::policy>;
-
-/// Calls `call(k)` for 0 <= k < count, then `finish()`. The first error that a call returns is returned, and ends this.
-template <class Call, class Finish>
-auto in_turn(std::size_t count, Call const& call, Finish const& finish) {
-    using error = decltype(call(std::size_t{}));
-    for (std::size_t k = 0; k < count; ++k) {
-        if constexpr (std::is_void_v<error>)
-            call(k);
-        else if (error const e = call(k); e != error())
-            return e;
-    }
-    finish();
-    return error();
-}
-
-}  // namespace detail
 
 /// One step of a batch of requests, with all arrays that it needs: `batch_step<Sampler, Verifier>`, or
 /// `any_batch_step`, in which each request names its method (methods/any_batch_step.hpp).

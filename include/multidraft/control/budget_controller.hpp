@@ -15,6 +15,7 @@
 #include "multidraft/control/acceptance_history.hpp"
 #include "multidraft/control/asked_levels.hpp"
 #include "multidraft/control/controller.hpp"
+#include "multidraft/control/step_times.hpp"
 #include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/tree/topology.hpp"
 
