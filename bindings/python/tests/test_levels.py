@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import subprocess
 import sys
@@ -24,7 +25,7 @@ def test_levels_by_flags():
 
 
 def test_one_module_is_imported_as_it_is():
-    if not hasattr(_core, "__file__") or "_core_v" in _core.__file__:
+    if importlib.util.find_spec("multidraft._core_v4"):
         pytest.skip("the package has modules of several levels")
     assert _levels.load() is _core
 
@@ -35,7 +36,7 @@ def test_modules_of_all_levels_draw_alike():
         return done.stdout.split() if done.returncode == 0 else []
 
     here = _levels.level_of(_levels.flags_here())
-    if not said("v2"):
+    if not importlib.util.find_spec("multidraft._core_v4"):
         pytest.skip("the package has one module")
     found = {level: said(level) for level in ("v3", "v4") if level <= here}
     assert all(words[0].endswith("_core" if level == "v3" else f"_core_{level}") for level, words in found.items())
