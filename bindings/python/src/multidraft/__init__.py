@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import cuda, hf, torch
 else:
-    from ._levels import load
+    from . import _levels
 
-    _core = load()  # before the modules that import it
+    _core = _levels.load()  # before the modules that import it
 
 from . import analysis, proof
 from ._core import version as _version
