@@ -77,10 +77,11 @@ class Generate(unittest.TestCase):
             self.assertIn(method["name"], run("--list-methods").stdout)
 
     def test_without_arguments_it_continues_a_shipped_prompt(self):
+        # The trees follow the clock, so the text does too. It may end before 128 tokens.
         done = run()
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertGreater(len(done.stdout.split()), 50)
-        self.assertIn("tokens/s", done.stderr)
+        self.assertTrue(done.stdout.strip())
+        self.assertRegex(done.stderr, r": \d+ tokens, [\d.]+ tokens/s")
 
     def test_json_of_a_run(self):
         (one,) = objects("--prompt", PROMPT, "--tokens", "24", "--seed", "5")
