@@ -198,7 +198,7 @@ class BlockDrafter(Drafter):
         self.layers = nn.ModuleList(Layer(width, units, heads, kv_heads, theta, width, True, layers) for _ in range(layers))
         self.norm = Norm(width)
         self.mask_embedding = nn.Parameter(0.5 * torch.randn(width))
-        self.limited = draft_tokens is not None
+        self.limited, self.low_precision = draft_tokens is not None, False  # the layers' products in bfloat16
         tokens = draft_tokens if self.limited else torch.arange(len(self.embedding))
         self.markov_head = MarkovHead(len(tokens), rank) if rank else None
         self.register_buffer("feature_scale", torch.ones(self.fc.in_features))
@@ -258,7 +258,9 @@ class BlockDrafter(Drafter):
 
     def rows(self, tokens, states, anchors, depths=None):
         """The rows of all depths, or of `depths` [S, A, n] of each anchor."""
-        base = self.base(tokens, states, anchors)
+        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.low_precision):
+            base = self.base(tokens, states, anchors)
+        base = base.float()
         if depths is None:
             depths = torch.arange(self.steps).expand(anchors.shape + (-1,))
         else:

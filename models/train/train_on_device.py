@@ -13,7 +13,8 @@ are; but all six positions of an anchor are drafted, and the learning rate follo
 
 Answers are drawn in bfloat16 with float32 sums, in waves of prompts of about one length, a token of each at a time. Hidden
 states are computed again, in float32 (products in TF32), kept as float16: 3.5 kB a token for SmolLM2-135M.
-Runs on a CPU too, for a look at it (--device cpu).
+Runs on a CPU too (--device cpu), in minutes to an hour where it has tiles (AMX): there the layers' products of the training are in
+bfloat16, and states in float32.
 """
 import argparse
 import json
@@ -227,6 +228,10 @@ def train(a, drafter, texts, draw, generator):
     optimiser = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.05}, {"params": plain, "weight_decay": 0.0}],
                                   lr=a.lr, betas=(0.9, 0.95), fused=a.device != "cpu")
     weight = torch.exp(-torch.arange(drafter.steps) / DECAY)
+    gradient_of = loss_gradient
+    if drafter.low_precision:
+        torch.set_float32_matmul_precision("medium")
+        gradient_of = torch.compile(loss_gradient)  # on a CPU its passes over memory are half of a step
     begun, step, sums = time.time(), 0, torch.zeros(2, drafter.steps)
     total = 100000
     while True:
@@ -244,7 +249,7 @@ def train(a, drafter, texts, draw, generator):
         rows = target_rows(drafter.head, states, at)
         early = 0.0 if not a.cold else max(0.0, 1 - now / (0.2 * total))
         labels = tokens.gather(1, (at + 1).clamp_max(tokens.shape[1] - 1).flatten(1)).unflatten(1, used.shape[1:])
-        alpha, _, gradient = loss_gradient(logits.detach(), rows, labels, hot, "l1", early)
+        alpha, _, gradient = gradient_of(logits.detach(), rows, labels, hot, "l1", early)
         w = used * weight
         w = w / w.sum()
         optimiser.zero_grad(set_to_none=True)
@@ -257,6 +262,8 @@ def train(a, drafter, texts, draw, generator):
             shown = " ".join(f"{x:.3f}" for x in (sums[0] / sums[1].clamp_min(1)).tolist())
             sums.zero_()
             print(f"step {step}, alpha {shown}, {1000 * (time.time() - begun) / step:.1f} ms a step, {time.time() - begun:.0f} s", flush=True)
+            if a.device == "cpu":
+                drafter.save(a.out)
     return step
 
 
@@ -283,7 +290,7 @@ def main():
     a = parser.parse_args()
     begun = time.time()
     torch.manual_seed(a.seed)
-    torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision("high" if a.device != "cpu" else "highest")
     target = Llama(a.target).requires_grad_(False)
     drafter = load("block", a.like, target, 0)
     if not a.cold:
@@ -291,6 +298,7 @@ def main():
     torch.set_default_device(a.device)
     target, drafter = target.to(a.device), drafter.to(a.device)
     drafter.choose(drafter.draft_tokens)
+    drafter.low_precision = a.device == "cpu"
     generator, draw = torch.Generator(a.device).manual_seed(a.seed), random.Random(a.seed)
     ends = (target.config["eos_token_id"], 0)
     system, prompts = read_prompts(a.prompts)

@@ -16,12 +16,12 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "python"
     ("prove_verifier.py", ["  lossless", "  not lossless", "a tree 2x1: off by 0"]),
     ("engine_trees.py", ["step 2, request 1: ", "naive/sequential"]),
     ("hugging_face.py", ["60 tokens in ", "greedy text equal to target.generate: True"]),
+    ("pipeline.py", ["greedy texts equal to those without drafts: True"]),
 ])
 def test_example(example, lines):
-    if example in ("engine_trees.py", "hugging_face.py"):
-        pytest.importorskip("torch")
-    if example == "hugging_face.py":
-        pytest.importorskip("transformers")
+    for needed in {"engine_trees.py": ["torch"], "hugging_face.py": ["torch", "transformers"],
+                   "pipeline.py": ["torch", "transformers", "sentencepiece", "google.protobuf"]}.get(example, []):
+        pytest.importorskip(needed)
     done = subprocess.run([sys.executable, str(EXAMPLES / example)], env=os.environ, stdout=subprocess.PIPE, text=True,
                           timeout=600, check=True)
     for line in lines:

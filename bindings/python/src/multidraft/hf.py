@@ -234,8 +234,10 @@ class _CachedModel:
         self.columns = 0
         self.missing = np.zeros((texts, 0), bool)
         parameters = _parameters(getattr(model, "_orig_mod", model))  # a compiled model's own takes anything
-        for needed in ("position_ids", "past_key_values", "attention_mask"):
-            if needed not in parameters:
+        # past_key_values is called cache from transformers 5.24 on.
+        self.cache_argument = next((one for one in ("past_key_values", "cache") if one in parameters), "")
+        for needed, found in (("position_ids", "position_ids"), ("past_key_values", self.cache_argument), ("attention_mask", "attention_mask")):
+            if found not in parameters:
                 refuse(name, type(model).__name__, f"its forward() takes no {needed}: it cannot read a tree")
         self.keeps_logits = "logits_to_keep" in parameters
 
@@ -296,7 +298,7 @@ class _CachedModel:
         more = {"logits_to_keep": kept} if self.keeps_logits else {}
         result = self.model(input_ids=torch.from_numpy(tokens).to(device), attention_mask=mask,
                             position_ids=torch.from_numpy(np.array(positions)).to(device),
-                            past_key_values=self.cache, use_cache=True, **more)
+                            use_cache=True, **{self.cache_argument: self.cache}, **more)
         if getattr(result, "logits", None) is None:
             refuse(self.name, type(self.model).__name__, "it returns no logits: a model with a language modelling head is wanted")
         return result.logits[:, -kept:]
