@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "generate/continued_text.hpp"
+#include "generate/lookup_text.hpp"
 #include "generate/methods.hpp"
 #include "generate/tree_methods.hpp"
 #include "multidraft/control/budgeted_block_drafter.hpp"
+#include "multidraft/control/budgeted_lookup_shape.hpp"
 #include "multidraft/decode/block_drafter.hpp"
 #include "multidraft/decode/block_shapes.hpp"
 #include "multidraft/decode/speculative.hpp"
@@ -19,6 +22,7 @@
 #include "multidraft/draft/shape_of_rows.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/traits.hpp"
@@ -103,6 +107,16 @@ generation run_block(continued_pair<transformer, Model>& both, topology const& s
         };
         std::int32_t const levels = both.drafter.block_size();
         if (s.choices != nullptr && shape.size() == 1) {
+            // Where certain children may be any tokens, those of the text itself are offered beside.
+            if constexpr (std::is_same_v<typename sampler::law, law::stratified>)
+                if (s.lookup_paths > 0) {
+                    using best = budgeted_lookup_shape<>;
+                    auto const look = looking_back(lookup_options{}.length);
+                    if (s.by_reach)
+                        return chosen(estimated<budgeted_reach_shape<budget_controller, best>>(
+                            *s.choices, children, levels, settings().lookup_rates, look));
+                    return chosen(estimated<best>(*s.choices, children, settings().lookup_rates, look));
+                }
             if (s.by_reach) return chosen(estimated<budgeted_reach_shape<>>(*s.choices, children, levels));
             return chosen(estimated<budgeted_shape<>>(*s.choices, children));
         }

@@ -232,8 +232,9 @@ int run(int argc, char** argv) {
                    "lossy/target_initialised: the decision model that ends its tree, as --stop-below says")
         ->check(CLI::IsMember({"none", "probabilities", "hidden"}))
         ->capture_default_str();
-    app.add_option("--lookup-paths", single.lookup_paths, "lookup: continuations at most")
-        ->check(CLI::Range(1, 4096))
+    app.add_option("--lookup-paths", single.lookup_paths,
+                   "lookup: continuations at most; 0: none beside the trees of a block drafter")
+        ->check(CLI::Range(0, 4096))
         ->capture_default_str();
     app.add_option("--lookup-longest", single.lookup_longest, "lookup: tokens of the longest match")
         ->check(CLI::Range(1, 4096))
@@ -385,6 +386,8 @@ int run(int argc, char** argv) {
     if (by_block)
         single.candidates =
             candidates_of_option(candidates_option->count() > 0 ? std::optional(candidates) : std::nullopt, how);
+    if (single.lookup_paths == 0 && !by_block)
+        throw std::runtime_error("--lookup-paths 0: only beside a block drafter, named by --drafter");
     if (by_head && tree == "auto")
         throw std::runtime_error("--tree auto: not with a head of EAGLE-3, whose trees have a shape, such as 3x1x1");
     if (!by_block && is_from_rows(tree))

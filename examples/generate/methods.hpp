@@ -75,7 +75,7 @@ struct method_settings {
     continued_pair<transformer, short_block_drafter>* short_turns = nullptr;  ///< those where rows are short
     std::string stop_by = "none";     ///< target_initialised: by which decision model: probabilities, hidden
     double stop_below = 0.4;          ///< early stopping: the probability below which a level is not drawn
-    std::int32_t lookup_paths = 2;    ///< look-up: continuations
+    std::int32_t lookup_paths = 2;    ///< look-up: continuations; 0: none beside a block drafter's trees
     std::int32_t lookup_longest = 4;  ///< look-up: tokens of the longest match
     match_rates lookup_rates{};       ///< look-up, where its drafts are chosen: kept from text to text
     double fallback = 0.5;            ///< BiLD

@@ -50,6 +50,7 @@ TESTED = {
     "--show-tree-dot FILE": "{generate} --show-tree-dot {work}/tree.dot --tokens 8",
     "--prompt-file FILE --parallel N": "printf 'A man\\nHe\\n' > {work}/prompts && {generate} --prompt-file {work}/prompts --parallel 2 --tokens 8 --tree 2x1",
     "generate --drafter block": "{generate} --drafter block --tokens 8",
+    "generate --lookup-paths 0": "{generate} --drafter block --lookup-paths 0 --tokens 8",
     "generate --method": "{generate} --method speculative_sampling/iid --tokens 8",
     "--typical-epsilon": "{generate} --method lossy/typical_acceptance --typical-epsilon 0.2 --tokens 8",
     "--typical-delta": "{generate} --method lossy/typical_acceptance --typical-delta 0.4 --tokens 8",

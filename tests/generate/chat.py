@@ -145,6 +145,11 @@ class Small(unittest.TestCase):
             self.assertEqual(drafted["token_ids"], plain["token_ids"])
         for row in objects(*prompt, "--drafter", self.drafter, "--compare", "--tree", "best"):
             self.assertEqual((row["same_text"], row["lossless"]), (row["runs"], True), row["method"])
+        # What the text repeats is drafted beside the drafter's trees.
+        repeating = (*prompt[:2], "--tokens", "150", *prompt[4:], "--ignore-eos", "--drafter", self.drafter, "--costs", costs)
+        (both,), (alone,) = objects(*repeating), objects(*repeating, "--lookup-paths", "0")
+        self.assertEqual(both["token_ids"], alone["token_ids"])
+        self.assertLess(both["target_calls"], alone["target_calls"])
 
     def test_the_shipped_drafter_is_the_default(self):
         """Only for its target; what that is called decides, for a drafter that does not fit is refused."""
@@ -184,6 +189,7 @@ class Small(unittest.TestCase):
         self.assertIn("the drafter has 132 tokens", refused(*block, "--candidates", "133"))
         self.assertIn("block/iid reads whole rows", refused(*block, "--candidates", "3", "--method", "block/iid"))
         self.assertIn("of the rows of a block drafter", refused(*target, "--candidates", "3", "--chat", "hello"))
+        self.assertIn("only beside a block drafter", refused(*target, "--lookup-paths", "0", "--chat", "hello"))
         self.assertIn("has no config.json", refused(*target, "--drafter", "eagle", "--chat", "hello"))
         self.assertIn("has no chat template", refused("--chat", "hello"))
         self.assertIn("begin another one", refused(*target, "--tokens", "8", "--chat", text="hello\n" + 500 * "x" + "\n"))

@@ -39,6 +39,7 @@ using multidraft::addressed_uniforms;
 using multidraft::testing::basic_model_pair;
 using multidraft::testing::chi_squared;
 using multidraft::testing::engine_stratified;
+using multidraft::testing::given_stratified;
 using multidraft::testing::kind;
 using multidraft::testing::law_of_target;
 using multidraft::testing::print;
@@ -97,6 +98,8 @@ TEST(nested_ranked_block, emits_the_law_of_the_target_whatever_the_rows) {
         expect_fit("floats", over_trees<nested<law::stratified>, multidraft::host_group, float>(sampler, all, runs));
         expect_fit("padded", over_trees<nested<law::stratified>, silent_group>(sampler, all, runs));
     }
+    expect_fit("given tokens alone", over_trees<nested<law::stratified>>(given_stratified{0}, all, runs));
+    expect_fit("and one draw", over_trees<nested<law::stratified>>(given_stratified{1}, all, runs));
 }
 
 /// Shapes by a node's own context are lossless; those by siblings are not, which is detected: 400,000 trees.

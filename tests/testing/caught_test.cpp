@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bugs/certain_recounted.hpp"
+#include "bugs/given_as_drawn.hpp"
 #include "bugs/heats_stale_order.hpp"
 #include "bugs/heats_ties_unbroken.hpp"
 #include "bugs/plain_heats.hpp"
@@ -17,12 +18,15 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
+#include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/ranked_block.hpp"
 
 namespace {
 
 namespace bugs = multidraft::bugs;
 namespace draft = multidraft::draft;
 namespace law = multidraft::law;
+namespace verify = multidraft::verify;
 using namespace multidraft::testing;
 
 template <class Sampler, class Verifier>
@@ -66,6 +70,12 @@ TEST(caught, certain_children_that_are_counted_again) {
     auto const found = caught("recounted", draft::stratified{}, bugs::certain_recounted{});
     EXPECT_GT(found.distance.value, 1e-3);
     EXPECT_TRUE(found.distance.in_floats);
+}
+
+TEST(caught, given_children_that_are_counted_as_draws) {
+    EXPECT_GT(caught("ranked", bugs::given_as_drawn{}, verify::ranked<law::stratified>{}).distance.value, 0.1);
+    EXPECT_GT(caught("ranked block", bugs::given_as_drawn{}, verify::ranked_block<law::stratified>{}).distance.value,
+              0.1);
 }
 
 TEST(caught, masses_that_are_too_small_for_floats) {

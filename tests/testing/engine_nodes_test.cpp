@@ -50,6 +50,8 @@ TEST(proved, ranked) {
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked<law::stratified>{},
                       {.seeds = 1, .most_branches = 20000});
+    for (int const draws : {0, 1})
+        expect_proved(given_stratified{draws}, verify::ranked<law::stratified>{}, {.seeds = 1, .most_branches = 20000});
 }
 
 }  // namespace

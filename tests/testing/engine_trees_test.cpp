@@ -40,6 +40,9 @@ TEST(proved, ranked_block) {
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked_block<law::stratified>{},
                       {.seeds = 1, .most_branches = 20000});
+    for (int const draws : {0, 1})
+        expect_proved(given_stratified{draws}, verify::ranked_block<law::stratified>{},
+                      {.seeds = 1, .most_branches = 20000});
 }
 
 // Quantiles are integrated out.
@@ -47,6 +50,8 @@ TEST(proved, reference_nested_ranked_block) {
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws},
                       multidraft::testing::reference::nested_ranked_block<law::stratified>{});
+    for (int const draws : {0, 1, 2})
+        expect_proved(given_stratified{draws}, multidraft::testing::reference::nested_ranked_block<law::stratified>{});
 }
 
 // Its quantiles are uniforms: no number is reported as a proof.

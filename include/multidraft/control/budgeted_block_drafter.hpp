@@ -62,6 +62,7 @@ public:
                sampling_params const& w, Sampler const& sampler) {
         trees_.assign(1, topology());
         chosen_ = 0;
+        if (depth == 0) others_.clear();
         if (depth == 0) return;
         bool const certain = w.temperature < nearly_greedy_temperature;
         sampling_params by = w;
@@ -89,6 +90,21 @@ public:
         return corrections_[static_cast<std::size_t>(depth)];
     }
 
+protected:
+    /// A tree that does not come from rows.
+    struct other_tree {
+        tree_offer offer;
+        topology shape;
+    };
+
+    /// The offer of the tree that was chosen, if it is one of `others_`; else null.
+    [[nodiscard]] tree_offer const* chosen_other() const noexcept {
+        std::size_t const own = trees_.size() - others_.size();
+        return chosen_ < own ? nullptr : &others_[chosen_ - own].offer;
+    }
+
+    std::vector<other_tree> others_;  ///< what else the next `start` may choose
+
 private:
     template <class Sampler>
     void choose(Sampler const& sampler) {
@@ -109,8 +125,14 @@ private:
         for (std::int32_t d = 1; d <= std::min(static_cast<std::int32_t>(rows_.size()), choices_->budgets().back());
              ++d)
             offer(chain(d));
+        for (other_tree const& one : others_) {
+            offers_.push_back(one.offer);
+            trees_.push_back(one.shape);
+        }
         chosen_ = choices_->choose(offers_);
         for (draft::depth_outlook& row : rows_) row.corrections = {};
+        // What is accepted of another tree says nothing of the rows.
+        if (chosen_other() != nullptr) return;
         static_cast<void>(draft::shape_chances<Sampler>(sampler, rows_, shape(), chances_));
         choices_->expect(shape(), chances_);
     }
@@ -130,22 +152,56 @@ private:
     std::size_t chosen_ = 0;
 };
 
+namespace detail {
+
+/// The shape that another one is made of, whose given children are that one's.
+template <class Best>
+class made_of_shape {
+protected:
+    explicit made_of_shape(Best made_of) : best_(std::move(made_of)) {}
+
+    Best best_;
+};
+template <gives_children Best>
+class made_of_shape<Best> {
+public:
+    void reset() { best_.reset(); }
+    void read(std::span<token_id const> text) { best_.read(text); }
+    [[nodiscard]] std::span<token_id const> given(node_id node) const { return best_.given(node); }
+
+protected:
+    explicit made_of_shape(Best made_of) : best_(std::move(made_of)) {}
+
+    Best best_;
+};
+
+}  // namespace detail
+
 /// The chain that `budgeted_shape` would choose; where that would be another tree `reach_shape`, whose price of a child
 /// is that of a row there. Both are fixed before the first draw, so that the number of children depends on the node's
 /// own context. No level has more nodes than the largest budget.
-template <class Chooser = budget_controller>
-class budgeted_reach_shape : public reach_shape {
+///
+/// `Best` is a `budgeted_shape`, or a `budgeted_lookup_shape`, whose given trees stay as they are.
+template <class Chooser = budget_controller, class Best = budgeted_shape<Chooser>>
+class budgeted_reach_shape : public reach_shape, public detail::made_of_shape<Best> {
+    using made_of = detail::made_of_shape<Best>;
+
 public:
-    /// `children` of a node at most, >= 1, and as many `levels` at most. Throws `invalid_input` for others.
-    budgeted_reach_shape(Chooser& choices, index_t children, std::int32_t levels)
-        : reach_shape(1, children, levels), choices_(&choices), children_(children), best_(choices, children) {}
+    /// `children` of a node at most, >= 1, and as many `levels` at most; what else `Best` is made of. Throws
+    /// `invalid_input` for others.
+    template <class... Of>
+    budgeted_reach_shape(Chooser& choices, index_t children, std::int32_t levels, Of&&... of)
+        : reach_shape(1, children, levels),
+          made_of(Best(choices, children, std::forward<Of>(of)...)),
+          choices_(&choices),
+          children_(children) {}
 
     /// Chooses the price of a step from its rows.
     template <class Model, class Sampler>
     void start(host_group const& g, Model& model, block_rows<Model>& rows, std::int32_t depth, token_id root,
                sampling_params const& w, Sampler const& sampler) {
-        best_.start(g, model, rows, depth, root, w, sampler);
-        is_chain_ = best_.shape().width() == 1;
+        this->best_.start(g, model, rows, depth, root, w, sampler);
+        is_chain_ = this->best_.shape().width() == 1;
         reach_shape::start();
         parents_.assign(1, none);
         chances_.assign(1, 1.0);
@@ -154,9 +210,12 @@ public:
     template <class Model, class Sampler>
     [[nodiscard]] index_t children(host_group const& g, Model const& model, block_rows<Model> const& rows, index_t row,
                                    node_id node, token_id token, sampling_params const& w, Sampler const& sampler) {
+        if constexpr (gives_children<Best>)
+            if (!this->best_.given(0).empty()) return 0;
         std::int32_t const d = rows[row].depth;
-        if (d >= best_.shape().max_depth() && is_chain_) return 0;
-        this->use(is_chain_ ? almost_nothing : choices_->least(), is_chain_ ? 1 : children_, best_.corrections(d));
+        if (d >= this->best_.shape().max_depth() && is_chain_) return 0;
+        this->use(is_chain_ ? almost_nothing : choices_->least(), is_chain_ ? 1 : children_,
+                  this->best_.corrections(d));
         return reach_shape::children(g, model, rows, row, node, token, w, sampler);
     }
     /// The children that were drawn then.
@@ -174,7 +233,6 @@ private:
 
     Chooser* choices_;
     index_t children_;
-    budgeted_shape<Chooser> best_;
     bool is_chain_ = true;
     std::vector<node_id> parents_;
     std::vector<double> chances_;

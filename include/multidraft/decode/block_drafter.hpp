@@ -43,6 +43,9 @@ class block_drafter {
                   "multidraft: the law of a block drafter is that of its sampler, or law::shared_lists of it");
     static_assert(!shared || !has_parent_term<Model>,
                   "multidraft: nodes share a list where they have one row; here the row depends on a node's token");
+    static_assert(
+        !gives_children<Shape> || std::is_same_v<Law, law::stratified>,
+        "multidraft: children that a shape gives are certain, whatever the row says: law::stratified has such");
 
 public:
     using law = Law;
@@ -58,7 +61,10 @@ public:
             refuse("draft.vocabulary", model_->vocabulary(),
                    "the block model has another vocabulary than the target (" + std::to_string(vocabulary) + ")");
     }
-    void reset() { model_->reset(); }
+    void reset() {
+        model_->reset();
+        if constexpr (gives_children<Shape>) shape_.reset();
+    }
     void read(std::span<token_id const>) noexcept {}
     void observe(std::span<float const> features,
                  std::span<std::int32_t const> positions) requires observes_features<Model> {
@@ -80,6 +86,7 @@ public:
         {
             detail::stopwatch const time(m.time.sample);
             auto const position = static_cast<std::int32_t>(text.size()) - 1;
+            if constexpr (gives_children<Shape>) shape_.read(text);
             shape_.start(g, *model_, rows_, depth, text.back(), w, sampler_);
             if constexpr (shape_depends_on_draws)
                 tree_.start(text.back(), position);
@@ -127,6 +134,13 @@ private:
             index_t const r = rows_.row_at(g, *model_, depth, token_of(v), w);
             row_of_node_.resize(static_cast<std::size_t>(tree_.size()), none);
             row_of_node_[static_cast<std::size_t>(v)] = r;
+            if constexpr (gives_children<Shape>) {
+                std::span<token_id const> const given = shape_.given(v);
+                if (!given.empty()) {
+                    tree_.add(v, given, static_cast<index_t>(given.size()));
+                    continue;
+                }
+            }
             if constexpr (shared) {
                 if (v == nodes.front()) tree_.draw_shared(nodes, sampler_, rows_[r].row, rows_[r].sums, source);
             } else if constexpr (!shape_depends_on_draws) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -28,6 +29,16 @@ namespace MULTIDRAFT_NAMESPACE {
 // A shape is a class with `depends_on`, `depth()`, `start(..)` for a step whose rows were called, and either `shape()`,
 // all of the tree, or for trees that depend on what is drawn `children(..)` of one node after the other and
 // `drawn(..)`.
+
+/// A shape known before the first draw whose nodes may have given children in place of drawn ones, all certain: after
+/// `read(text)` and `start`, `given(node)` has their tokens, as many as the shape has children there, or is empty.
+/// `reset()` begins another text.
+template <class Shape>
+concept gives_children = requires(Shape& shape, Shape const& fixed, std::span<token_id const> text, node_id node) {
+    shape.reset();
+    shape.read(text);
+    { fixed.given(node) } -> std::convertible_to<std::span<token_id const>>;
+};
 
 /// Every tree has this shape.
 class fixed_shape {

@@ -91,9 +91,9 @@ struct target_initialised {
 };
 
 /// Some tokens with certainty, then independent draws from the rest of q, duplicates kept. Which tokens are certain,
-/// and how many, is a function of the draft's row and of the number of children wanted: `draft::stratified` takes the
-/// most likely ones by the certainty rule. The drawn tree carries their number (`drafted`), so that verifiers do not
-/// need the rule.
+/// and how many, is a function of the text, of the draft's row and of the number of children wanted, of nothing drawn:
+/// `draft::stratified` takes the most likely ones by the certainty rule, and they may come from elsewhere, such as a
+/// look-up. The drawn tree carries their number (`drafted`), so that verifiers do not need the rule.
 struct stratified {
     static constexpr law_traits traits{.name = "stratified", .counts_certain = true, .ends_with_support = true};
 };

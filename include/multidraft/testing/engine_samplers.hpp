@@ -68,4 +68,27 @@ struct engine_stratified {
     }
 };
 
+/// `law::stratified` whose certain tokens come from elsewhere: all but `draws` of the children are tokens
+/// by the node's number, likely or not, also where q gives them nothing. The rest are draws from the others.
+struct given_stratified {
+    using law = multidraft::law::stratified;
+
+    index_t draws = 1;
+
+    template <group G, distribution Q, class Sums, draw_source Source>
+    drawn_children operator()(G const& g, Q const& q, Sums const& sums, Source& source, draw_site site,
+                              span<token_id> out) const {
+        auto const n = static_cast<index_t>(out.size());
+        index_t const certain = std::min(std::max(n - draws, 0), q.size());
+        for (index_t k = 0; k < certain; ++k) out[k] = (site.node + 1 + k) % q.size();
+        auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(certain));
+        for (index_t k = certain; k < n; ++k) {
+            token_id const x = source.categorical(g, sums, q.size(), weight_of{q}, taken, site(purpose::draft, k));
+            if (x == none) return {k, certain};
+            out[k] = x;
+        }
+        return {n, certain};
+    }
+};
+
 }  // namespace MULTIDRAFT_NAMESPACE::testing
