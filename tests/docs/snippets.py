@@ -210,7 +210,8 @@ OPTIONS_OF = {
     "models/train/prepare.py build/corpus": "models/train/prepare.py",
     **dict.fromkeys(("models/train/features.py models/target build/corpus build/features --kind sampled --chunks 40",
                      "models/train/features.py models/target build/corpus build/features --kind corpus --chunks 40",
-                     "models/train/features.py models/target build/corpus build/features --kind held-out"),
+                     "models/train/features.py models/target build/corpus build/features --kind held-out",
+                     "models/train/features.py models/target build/corpus build/features --kind prompts"),
                     "models/train/features.py"),
     **dict.fromkeys(("models/train/train_drafter.py block models/target build/features build/block --steps 2400",
                      "models/train/train_drafter.py independent models/target build/features build/draft --steps 1200",
@@ -229,6 +230,8 @@ OPTIONS_OF = {
     "--units 576 --rank 48 --depths 3 --early 0.4 --batch 8 --anchors 20 --lr 1.2e-3 --threads 2": "models/train/train_drafter.py",
     "models/train/train_on_device.py GGUF build/answers/more build/smollm-gpu --like build/smollm --answer-seconds 40 --train-seconds 130":
         "models/train/train_on_device.py",
+    "models/train/train_on_device.py models/target build/features/sampled build/block --like models/block-drafter --documents build/features/documents.npz "
+    "--device cpu --length 256 --wave 1024 --answer-seconds 340 --train-seconds 2820": "models/train/train_on_device.py",
     **dict.fromkeys(("models/train/measure_drafter.py block GGUF build/answers build/smollm-gpu --answers",
                      "models/train/measure_drafter.py block GGUF build/answers build/smollm-gpu --answers "
                      "--reference build/smollm-gpu/reference.json"), "models/train/measure_drafter.py"),
