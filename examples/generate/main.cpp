@@ -333,8 +333,8 @@ int run(int argc, char** argv) {
            "in float; stored: the same bits, but weights in the blocks of a GGUF file stay so, in a fraction of the "
            "bytes; "
            "int8: weights of 8 bits with a scale a row, which halves what a step reads and is another "
-           "model, of slightly other probabilities; auto: bf16 where the CPU has instructions for it, else stored for "
-           "a GGUF file in blocks, else f32")
+           "model, of slightly other probabilities; auto: stored for a GGUF file in blocks, else bf16 where the CPU "
+           "has instructions for it, else f32")
         ->check(CLI::IsMember({"auto", "bf16", "f32", "stored", "int8"}))
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);

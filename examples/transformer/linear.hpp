@@ -19,8 +19,8 @@ namespace multidraft::examples {
 
 /// The numbers that the matrix products multiply; everything else is float.
 enum class precision {
-    automatic,  ///< bf16 where the CPU multiplies it natively (AVX512_BF16, AMX), elsewhere f32, or stored if the file
-                ///< is in blocks
+    automatic,  ///< stored if the file is in blocks; else bf16 where the CPU multiplies it natively (AVX512_BF16, AMX),
+                ///< elsewhere f32
     bf16,       ///< inputs and weights are rounded to bfloat16
     f32,        ///< weights as the file has them, inputs in float
     stored,     ///< the same sums, bit for bit, of weights that stay in the blocks of a GGUF file

@@ -40,12 +40,12 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
     }
     capacity = kernels::round_up(context_limit + options.tree_entries, kernels::key_block);
 
-    // Sums of weights in blocks have the bits of f32, from fewer bytes.
+    // Sums of weights in blocks have the bits of f32, from fewer bytes: a call of few rows takes the time of reading.
     bool const stays = tensors.in_blocks() && options.by != multiplier::onednn;
     numbers = options.accelerator                       ? precision::bf16
               : options.numbers != precision::automatic ? options.numbers
-              : multiplies_bfloat16()                   ? precision::bf16
               : stays                                   ? precision::stored
+              : multiplies_bfloat16()                   ? precision::bf16
                                                         : precision::f32;
 
     std::int32_t const hidden = config.hidden;
