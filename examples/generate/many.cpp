@@ -33,6 +33,7 @@ int generate_many(std::shared_ptr<transformer_weights const> const& target,
     if (!many.times) return continue_many(many_targets, many_drafts, fixed_shapes(many.shape), options, all);
     batch_controller_options choices;
     choices.nodes = many.budget * many.parallel;
+    choices.learns_times = true;  // those given are of calls for one text
     return continue_many(many_targets, many_drafts, batch_controller(*many.times, choices), options, all);
 }
 

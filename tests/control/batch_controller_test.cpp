@@ -147,6 +147,27 @@ TEST(batch_controller, drafts_again_when_there_are_fewer_requests) {
     for (auto const& shape : choices.choose(step)) EXPECT_GT(shape.size(), 1);
 }
 
+TEST(batch_controller, learns_what_calls_take_where_it_may) {
+    // A row seems to be nearly free, and costs half a call.
+    step_times const times{
+        analysis::call_cost(
+            {{1, 1.0}, {2, 1.0}, {3, 1.0}, {4, 1.0}, {6, 1.0}, {8, 1.01}, {16, 1.02}, {32, 1.05}, {64, 1.1}}),
+        analysis::call_cost({{1, 0.01}}),
+        {{0, 0}}};
+    for (bool const learns : {false, true}) {
+        batch_controller choices(times, {.nodes = 60, .learns_times = learns});
+        std::vector<batch_situation> const step{{choices.start(), 100, 1}, {choices.start(), 100, 1}};
+        std::int32_t last = 0;
+        for (int k = 0; k < 300; ++k) {
+            last = 0;
+            for (auto const& shape : choices.choose(step)) last += shape.size();
+            choices.learn_target_call(last, 1 + 0.5 * (last - 2));
+            choices.learn_draft_call(2, 0.01);
+        }
+        EXPECT_EQ(last > 20, !learns) << last;
+    }
+}
+
 TEST(batch_controller, names_bad_input) {
     auto const times = costs()[0];
     auto const refusal = [](std::function<void()> const& call) -> std::string {

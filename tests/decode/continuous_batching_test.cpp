@@ -217,6 +217,39 @@ TEST(continuous_batching, a_controller_shares_one_budget) {
     EXPECT_GT(loop.metrics().accepted, 0);
 }
 
+/// Fixed shapes that count the calls of which they are told.
+struct told_of_calls : fixed_shapes {
+    using fixed_shapes::fixed_shapes;
+    void learn_target_call(std::int32_t rows, double seconds) const {
+        EXPECT_GE(seconds, 0);
+        *target_rows += rows;
+    }
+    void learn_draft_call(std::int32_t rows, double seconds) const {
+        EXPECT_GE(seconds, 0);
+        *draft_rows += rows;
+    }
+    std::int64_t* target_rows = nullptr;
+    std::int64_t* draft_rows = nullptr;
+};
+
+TEST(continuous_batching, tells_a_chooser_of_the_calls) {
+    model target(vocabulary, law_of_target(), 4);
+    model draft(vocabulary, law_of_draft(), 4);
+    host_threads const threads(1);
+    told_of_calls shapes(topology(branching({2, 1})));
+    std::int64_t target_rows = 0;
+    std::int64_t draft_rows = 0;
+    shapes.target_rows = &target_rows;
+    shapes.draft_rows = &draft_rows;
+    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, shapes);
+    for (auto const& a : random_requests(20, 9)) loop.submit(a.prompt, a.options);
+    while (loop.step()) {
+    }
+    // Calls in which prompts are read have other rows.
+    EXPECT_GT(target_rows, loop.metrics().drafted / 2);
+    EXPECT_GT(draft_rows, loop.metrics().draft_calls);
+}
+
 TEST(continuous_batching, texts_end_with_the_context) {
     model target(vocabulary, law_of_target(), 2, 16);
     model draft(vocabulary, law_of_draft(), 2, 16);

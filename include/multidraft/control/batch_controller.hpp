@@ -31,6 +31,9 @@ struct batch_controller_options {
     /// The rate at which one child is accepted before anything is counted, in [1e-6, 1 - 1e-6].
     double prior = 0.6;
     double common = 20;  ///< weight of the other requests' counts where a request begins, in nodes, >= 0
+    /// Whether times are learnt from the calls of a loop that measures them (`learns_from_calls`): choices then follow
+    /// a clock.
+    bool learns_times = false;
 
     /// Throws `invalid_input` naming the field that is out of its range.
     void validate() const {
@@ -46,9 +49,9 @@ struct batch_controller_options {
 /// (`share_budget`): one call of the target for all rows, one call of the draft for each level.
 ///
 /// A request has rates of its own (`acceptance_history`). It begins with those of all requests so far, at the weight
-/// `batch_controller_options::common`. No clock is read: choices are a function of the times given and the outcomes.
-/// They may depend on all earlier steps of all requests; the law of each text does not change, whatever the verifier
-/// (not for noise that is fixed by the position in the text, as for `tree_controller`).
+/// `batch_controller_options::common`. Unless it learns times from the loop's calls, choices are a function of the
+/// times given and the outcomes. They may depend on all earlier steps of all requests; the law of each text does not
+/// change, whatever the verifier (not for noise that is fixed by the position in the text, as for `tree_controller`).
 ///
 /// Without drafts nothing is learnt; the common counts then decay, so that drafting is tried again after some hundred
 /// steps.
@@ -129,6 +132,11 @@ public:
         if (one.shape.size() > 1) common_.learn(one.shape, outcome);
     }
 
+    /// Moves the times of the target's and the draft's calls towards those of a call of that many rows, if the options
+    /// say so.
+    void learn_target_call(std::int32_t rows, double seconds) { learn_call(times_.target, rows, seconds); }
+    void learn_draft_call(std::int32_t rows, double seconds) { learn_call(times_.draft, rows, seconds); }
+
     /// What was expected of the last choice: tokens and seconds.
     [[nodiscard]] shared_budget const& expected() const noexcept { return chosen_; }
     /// The times; an engine that measures its calls may move them (`analysis::call_cost::learn`).
@@ -145,6 +153,11 @@ private:
     };
 
     static constexpr double memory_of_all = 1000;  ///< in steps of single requests
+    static constexpr double weight_of_call = 0.1;
+
+    void learn_call(analysis::call_cost& cost, std::int32_t rows, double seconds) const {
+        if (options_.learns_times && rows > 0) cost.learn(rows, seconds, weight_of_call);
+    }
 
     [[nodiscard]] member& find(std::int32_t number) {
         auto const k = static_cast<std::size_t>(number);
@@ -164,6 +177,6 @@ private:
     shared_budget chosen_;
 };
 
-static_assert(shape_chooser<batch_controller>);
+static_assert(shape_chooser<batch_controller> && learns_from_calls<batch_controller>);
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -310,11 +310,14 @@ private:
     void draw() {
         std::int32_t const vocabulary = models_.draft.vocabulary();
         for (auto in = now_.step.next_level(); !in.empty(); in = now_.step.next_level()) {
+            double const before = metrics_.time.draft;
             {
                 detail::stopwatch const time(metrics_.time.draft);
                 models_.draft.forward(in, now_.sequences, now_.q.of_call(in, vocabulary));
                 ++metrics_.draft_calls;
             }
+            if constexpr (learns_from_calls<Shapes>)
+                shapes_.learn_draft_call(static_cast<std::int32_t>(in.size()), metrics_.time.draft - before);
             detail::stopwatch const time(metrics_.time.sample);
             now_.step.draw(threads_, now_.q.view(vocabulary));
         }
@@ -322,12 +325,17 @@ private:
 
     void verify() {
         std::int32_t const vocabulary = models_.target.vocabulary();
+        auto const in = now_.step.target_inputs();
+        double const before = metrics_.time.target;
         {
             detail::stopwatch const time(metrics_.time.target);
-            auto const in = now_.step.target_inputs();
             models_.target.forward(in, now_.sequences, now_.p.of_call(in, vocabulary));
             ++metrics_.target_calls;
         }
+        // Tokens of prompts have no logits, and take less time.
+        if constexpr (learns_from_calls<Shapes>)
+            if (in.scored.size() == in.size())
+                shapes_.learn_target_call(static_cast<std::int32_t>(in.size()), metrics_.time.target - before);
         detail::stopwatch const time(metrics_.time.verify);
         now_.step.verify(threads_, now_.p.view(vocabulary), now_.q.view(vocabulary));
     }

@@ -39,6 +39,14 @@ concept shape_chooser = requires(C& chooser, std::int32_t number, std::span<batc
     chooser.learn(number, outcome);
 };
 
+/// A chooser that is told how long the calls of each step took, by their rows: `learn_target_call(rows, seconds)`, of
+/// calls that read no prompts, and `learn_draft_call(rows, seconds)`.
+template <class C>
+concept learns_from_calls = requires(C& chooser, std::int32_t rows, double seconds) {
+    chooser.learn_target_call(rows, seconds);
+    chooser.learn_draft_call(rows, seconds);
+};
+
 /// The first levels of one shape for every request.
 class fixed_shapes {
 public:
