@@ -36,8 +36,10 @@ PADDED = {"parameters of the target": "padded", "parameters of the target, llama
 CONTROLLER = "times of a target of"
 TABLES_OF_TIMES = {"7M": "7m", "61M": "60m", "287M": "300m", "1,023M": "1b"}
 # Of bench/chat, by its first cells.
-CHAT = ("temperature", "drafts", "tokens/s")
+CHAT = {("temperature", "drafts", "tokens/s"): "chat", ("temperature", "drafts, weights in bfloat16", "tokens/s"): "chat_bf16"}
 ALL_KINDS = "all kinds"
+# Of bench/parallel, by its first cell.
+PARALLEL = "requests in flight, 287M"
 # Of bench/goodput, by its first cell.
 GOODPUT = "times of a target of, requests in flight"
 
@@ -58,8 +60,10 @@ class Data:
                            if row["length"] == "64" and row["drafts"] == "auto"]
         self.goodput = {(row["costs"], row["requests"], row["drafts"]): row
                         for row in csv.DictReader((root / "bench/results/goodput/summary.csv").open(encoding="utf-8"))}
-        self.chat = {(row["temperature"], row["kind"], row["way"]): row
-                     for row in csv.DictReader((root / "bench/results/chat/summary.csv").open(encoding="utf-8"))}
+        self.chats = {directory: {(row["temperature"], row["kind"], row["way"]): row
+                                  for row in csv.DictReader((root / f"bench/results/{directory}/summary.csv").open(encoding="utf-8"))}
+                      for directory in CHAT.values()}
+        self.chat = self.chats["chat"]
         self.padded = {engine: list(csv.DictReader((root / f"bench/results/{directory}/summary.csv").open(encoding="utf-8")))
                        for engine, directory in PADDED.items() if (root / f"bench/results/{directory}/summary.csv").exists()}
         self.times = {}
@@ -209,12 +213,14 @@ def on_device(data, file, calls, method, nodes):
 # (document, regular expression with one group a number, what the numbers are)
 NUMBER = r"([\d.]+)"
 CLAIMS = [
-    ("README.md", rf"of 61M to 1,023M parameters, generate {NUMBER} to {NUMBER} times as fast with drafts as without; on two cores with AVX2 alone {NUMBER} to {NUMBER} times",
+    ("README.md", rf"of 61M and 287M parameters, generate {NUMBER} to {NUMBER} times as fast with drafts as without; on two cores with AVX2 alone, up to 1,023M parameters, {NUMBER} to {NUMBER} times",
      lambda d: speeds_of_auto(d, TILES) + speeds_of_auto(d, AVX2)),
     ("docs/chat.md", rf"look-up gains most: {NUMBER} times at temperature 0 on questions about a given text", lambda d: [d.chat["0", "text", "from the text"]["speed_up"]]),
     ("README.md", rf"answers at {NUMBER} tokens/s without drafts, where llama.cpp has {NUMBER} from the same file; .* {NUMBER}, {NUMBER} and {NUMBER} times as fast, drafts from the text {NUMBER}, {NUMBER} and {NUMBER} times",
      lambda d: [d.chat["0.7", ALL_KINDS, way]["tokens_per_second"] for way in ("none", "llama.cpp, none")]
      + [d.chat[t, ALL_KINDS, way]["speed_up"] for way in ("block drafter", "from the text") for t in TEMPERATURES]),
+    ("README.md", rf"Where a further row costs less, with weights in bfloat16 on a core with matrix tiles, drafts make it {NUMBER}, {NUMBER} and {NUMBER} times as fast",
+     lambda d: [d.chats["chat_bf16"][t, ALL_KINDS, "default"]["speed_up"] for t in TEMPERATURES]),
     ("README.md", rf"Of that drafter's first tokens (\.\d+) to (\.\d+) are accepted", lambda d: first_positions(d, "models/smollm-drafter")),
     ("docs/chat.md", rf"first position is accepted at (\.\d+) to (\.\d+) on such answers", lambda d: first_positions(d, "models/smollm-drafter")),
     ("README.md", rf"from logits by recursive rejection takes {NUMBER} us where a plain softmax of all their rows takes ([\d,]+); .* "
@@ -280,16 +286,26 @@ def speed_up_at_size(rows, parameters, way, temperature):
     block = "block drafter, "
     of_block, way = (block, way.removeprefix(block)) if way.startswith(block) else ("", way)
     method, tree = ("nested_ranked_block/stratified", "auto") if way == "--tree auto" else way.partition(" ")[::2]
-    method = of_block + method
+    method, tree = of_block + method, tree.removeprefix("--tree ")
     for row in rows:
         if (f"{int(row['target_parameters']) / 1e6:,.0f}M", row["method"], row["tree"], row["temperature"]) == (parameters, method, tree, temperature):
             return f"{float(row['speed_up']):.2f} [{float(row['speed_up_low']):.2f}, {float(row['speed_up_high']):.2f}]"
     return "nothing"
 
 
-def row_of_chat(data, temperature, way):
+def row_of_parallel(root, count):
+    """A row of many requests in real time."""
+    of = {row["way"]: row for row in csv.DictReader((root / "bench/results/parallel/summary.csv").open(encoding="utf-8")) if row["in_flight"] == count}
+    if not of:
+        return []
+    times = lambda way: f"{1000 * float(of[way]['seconds_per_token_median']):.1f} ({1000 * float(of[way]['seconds_per_token_95']):.1f})"  # noqa: E731
+    return [count, of["none"]["tokens_per_second"], *(of[way]["ratio_to_none"] for way in ("1x1x1", "2x1x1", "one budget")),
+            times("none"), times("one budget")]
+
+
+def row_of_chat(chat, temperature, way):
     """A row of docs/chat.md."""
-    row = data.chat.get((temperature, ALL_KINDS, "llama.cpp, none" if "llama.cpp" in way else way))
+    row = chat.get((temperature, ALL_KINDS, "llama.cpp, none" if "llama.cpp" in way else way))
     if row is None:
         return []
     of_none = "" if way == "none" else f" ({row['low']} to {row['high']})"
@@ -337,9 +353,14 @@ def wrong_rows(name, text, data):
                     expected = speed_up_at_size(data.padded[head[0]], row[0], row[1].replace("`", ""), column.split()[-1])
                     if cell != expected:
                         wrong.append(f"{name}: {row[0]}, {row[1]}, {column}: {cell}, the data say {expected}")
-        elif head[:3] == CHAT:
+        elif head[0] == PARALLEL:
             for row in rows:
-                expected = row_of_chat(data, *row[:2])
+                expected = row_of_parallel(data.root, row[0])
+                if list(row) != expected:
+                    wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
+        elif head[:3] in CHAT:
+            for row in rows:
+                expected = row_of_chat(data.chats[CHAT[head[:3]]], *row[:2])
                 if list(row) != expected:
                     wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
         elif head[0] == CONTROLLER:
@@ -393,8 +414,10 @@ def source_of(head, data):
         return results / "paper_tables/sweep.json"
     if head[0] in data.padded:
         return results / PADDED[head[0]] / "made_with.txt"
-    if head[:3] == CHAT:
-        return results / "chat/made_with.txt"
+    if head[0] == PARALLEL:
+        return results / "parallel/made_with.txt"
+    if head[:3] in CHAT:
+        return results / CHAT[head[:3]] / "made_with.txt"
     return {CONTROLLER: results / "controller/made_with.txt", GOODPUT: results / "goodput/made_with.txt",
             "text of": results / "llama_cpp_law/made_with.txt",
             "target in PyTorch, temperature": results / "python/machine.txt"}.get(head[0])
@@ -463,7 +486,7 @@ def self_test(root):
     for name, text, other in (("docs/benchmarks.md", "One rejection takes", "A rejection takes"),
                               ("docs/benchmarks.md", "One rejection takes 12.5", "One rejection takes 11.5"),
                               ("docs/chat.md", "questions about a given text", "questions of all kinds"),
-                              ("README.md", "generates ", "generates 0")):
+                              ("README.md", "parameters, generate ", "parameters, generate 0")):
         replaced = {**documents, name: documents[name].replace(text, other)}
         assert replaced != documents and wrong_claims(replaced, data, CLAIMS)
     print("The checks find what they are for.")

@@ -77,6 +77,8 @@ TESTED = {
     "--hidden H --intermediate I --heads N --kv-heads K --layers L":
         "{python} models/train/pad.py models/draft {work}/draft2 --hidden 128 --intermediate 300 --heads 6 --kv-heads 2 --layers 3",
     "generate --precision int8": "{generate} --precision int8 --tokens 8",
+    "generate --precision bf16": "{generate} --precision bf16 --tokens 8",
+    "generate --prompt-file FILE --parallel N": "printf 'A man\\nHe\\n' > {work}/prompts && {generate} --prompt-file {work}/prompts --parallel 2 --tokens 8",
     "--precision int8": "{generate} --precision int8 --tokens 8",
     "generate --precision stored": "{generate} --precision stored --tokens 8",
     "--precision stored": "{generate} --precision stored --tokens 8",
