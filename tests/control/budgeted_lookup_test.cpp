@@ -107,11 +107,11 @@ void expect_exact(Model& model, step_times const& times, int& given_trees) {
 TEST(budgeted_lookup_shape, is_exact_with_trees_of_rows_and_of_the_text) {
     int given_trees = 0;
     for (step_times const& times : costs()) {
-        conditional_block conditional(vocabulary, 12, 2);
+        conditional_block with_parents(vocabulary, 12, 2);
         table_block block(vocabulary, 12, 2);
-        expect_exact<verify::ranked_block<law::stratified>>(conditional, times, given_trees);
-        expect_exact<verify::ranked_block<law::stratified>, true>(conditional, times, given_trees);
-        expect_exact<verify::ranked<law::stratified>>(conditional, times, given_trees);
+        expect_exact<verify::ranked_block<law::stratified>>(with_parents, times, given_trees);
+        expect_exact<verify::ranked_block<law::stratified>, true>(with_parents, times, given_trees);
+        expect_exact<verify::ranked<law::stratified>>(with_parents, times, given_trees);
         expect_exact<verify::naive<law::stratified>>(block, times, given_trees);
     }
     EXPECT_GT(given_trees, 100);
