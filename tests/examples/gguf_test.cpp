@@ -37,7 +37,6 @@ using multidraft::examples::linear;
 using multidraft::examples::linear_maker;
 using multidraft::examples::llama_name;
 using multidraft::examples::model_config;
-using multidraft::examples::multiplies_bfloat16;
 using multidraft::examples::read_config;
 using multidraft::examples::team;
 using multidraft::examples::tensor_store;
