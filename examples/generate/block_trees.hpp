@@ -99,7 +99,7 @@ generation run_block(continued_pair<transformer, Model>& both, topology const& s
     auto const run = [&](auto drafter) {
         return make_speculative<verifier>(both.target, std::move(drafter))(prompt, options, on_tokens);
     };
-    method_settings const& s = settings();
+    method_settings& s = settings();
     if constexpr (trees_from_rows<Listed>) {
         auto const chosen = [&](auto trees) {
             return run(
@@ -114,8 +114,8 @@ generation run_block(continued_pair<transformer, Model>& both, topology const& s
                     auto const look = looking_back(lookup_options{}.length);
                     if (s.by_reach)
                         return chosen(estimated<budgeted_reach_shape<budget_controller, best>>(
-                            *s.choices, children, levels, settings().lookup_rates, look));
-                    return chosen(estimated<best>(*s.choices, children, settings().lookup_rates, look));
+                            *s.choices, children, levels, s.lookup_rates, look));
+                    return chosen(estimated<best>(*s.choices, children, s.lookup_rates, look));
                 }
             if (s.by_reach) return chosen(estimated<budgeted_reach_shape<>>(*s.choices, children, levels));
             return chosen(estimated<budgeted_shape<>>(*s.choices, children));

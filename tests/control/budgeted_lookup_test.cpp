@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "control/fresh_controller.hpp"
 #include "control/known_world.hpp"
+#include "control/repeating_text.hpp"
 #include "decode/text_laws.hpp"
 #include "multidraft/control/budgeted_block_drafter.hpp"
 #include "multidraft/decode/autoregressive.hpp"
@@ -26,12 +26,12 @@
 namespace multidraft {
 namespace {
 
-using testing::conditional;
 using testing::conditional_block;
 using testing::costs;
 using testing::distance;
 using testing::law_of_loop;
 using testing::random_conditional;
+using testing::repeating;
 using testing::table_block;
 using testing::table_model;
 using testing::true_law;
@@ -39,12 +39,11 @@ using testing::true_law;
 constexpr std::int32_t vocabulary = 3;
 std::vector<token_id> const prompt{1, 2, 1, 0, 1, 2};
 
-/// New for each text, the rates too. Two of three choices are by a number of the trees so far: all kinds of tree occur.
-struct restless : testing::fresh {
-    restless(step_times const& t, budget_options const& o, match_rates& r) : fresh(t, o), rates(&r) {}
+/// Two of three choices are by a number of the trees so far: all kinds of tree occur.
+struct restless : testing::fresh_with_rates {
+    using fresh_with_rates::fresh_with_rates;
     void start() {
-        fresh::start();
-        *rates = match_rates();
+        fresh_with_rates::start();
         seen = first;
     }
     [[nodiscard]] std::size_t choose(std::span<tree_offer const> offers) {
@@ -57,7 +56,6 @@ struct restless : testing::fresh {
             seen = (seen ^ static_cast<std::uint64_t>(x + 2)) * 0x9e3779b97f4a7c15U;
         seen ^= seen >> 29U;
     }
-    match_rates* rates;
     static constexpr std::uint64_t first = 0x9e3779b97f4a7c15U;
     std::uint64_t seen = first;
 };
@@ -115,17 +113,6 @@ TEST(budgeted_lookup_shape, is_exact_with_trees_of_rows_and_of_the_text) {
         expect_exact<verify::naive<law::stratified>>(block, times, given_trees);
     }
     EXPECT_GT(given_trees, 100);
-}
-
-/// Repeats what it wrote eight tokens ago at the given rate, or else goes on by no rule.
-conditional repeating(double rate) {
-    return [rate, other = random_conditional(64, 5, 3, 0, 0.2)](std::span<token_id const> text) {
-        auto p = other(text);
-        if (text.size() < 8) return p;
-        for (double& x : p) x *= 1 - rate;
-        p[testing::at(text[text.size() - 8])] += rate;
-        return p;
-    };
 }
 
 TEST(budgeted_lookup_shape, drafts_repetitions_from_the_text) {

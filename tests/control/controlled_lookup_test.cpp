@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "control/fresh_controller.hpp"
 #include "control/known_world.hpp"
+#include "control/repeating_text.hpp"
 #include "decode/text_laws.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
@@ -19,26 +19,17 @@
 namespace multidraft {
 namespace {
 
-using testing::conditional;
 using testing::costs;
 using testing::distance;
+using testing::fresh_with_rates;
 using testing::law_of_loop;
 using testing::random_conditional;
+using testing::repeating;
 using testing::table_model;
 using testing::true_law;
 
 constexpr std::int32_t vocabulary = 3;
 std::vector<token_id> const prompt{1, 2, 1, 0, 1, 2};
-
-/// With rates that are new for each text, too.
-struct fresh_with_rates : testing::fresh {
-    fresh_with_rates(step_times const& t, budget_options const& o, match_rates& r) : fresh(t, o), rates(&r) {}
-    void start() {
-        fresh::start();
-        *rates = match_rates();
-    }
-    match_rates* rates;
-};
 
 /// Times of a target alone.
 step_times without_draft(step_times times) {
@@ -71,17 +62,6 @@ TEST(controlled_lookup_drafter, is_exact_with_trees_chosen_by_all_of_earlier_ste
                 chosen.insert(choices.chosen.begin(), choices.chosen.end());
             }
     EXPECT_GE(chosen.size(), 4U) << "no tree, and trees of several sizes";
-}
-
-/// Repeats what it wrote eight tokens ago at the given rate, or else goes on by no rule.
-conditional repeating(double rate) {
-    return [rate, other = random_conditional(64, 5, 3, 0, 0.2)](std::span<token_id const> text) {
-        auto p = other(text);
-        if (text.size() < 8) return p;
-        for (double& x : p) x *= 1 - rate;
-        p[testing::at(text[text.size() - 8])] += rate;
-        return p;
-    };
 }
 
 TEST(controlled_lookup_drafter, drafts_what_repeats_and_not_what_does_not) {

@@ -62,8 +62,10 @@ public:
                sampling_params const& w, Sampler const& sampler) {
         trees_.assign(1, topology());
         chosen_ = 0;
-        if (depth == 0) others_.clear();
-        if (depth == 0) return;
+        if (depth == 0) {
+            others_.clear();
+            return;
+        }
         bool const certain = w.temperature < nearly_greedy_temperature;
         sampling_params by = w;
         if (certain) by.temperature = 0;
@@ -94,7 +96,7 @@ protected:
     /// A tree that does not come from rows.
     struct other_tree {
         tree_offer offer;
-        topology shape;
+        topology shape;  ///< until the choice
     };
 
     /// The offer of the tree that was chosen, if it is one of `others_`; else null.
@@ -125,9 +127,9 @@ private:
         for (std::int32_t d = 1; d <= std::min(static_cast<std::int32_t>(rows_.size()), choices_->budgets().back());
              ++d)
             offer(chain(d));
-        for (other_tree const& one : others_) {
+        for (other_tree& one : others_) {
             offers_.push_back(one.offer);
-            trees_.push_back(one.shape);
+            trees_.push_back(std::move(one.shape));
         }
         chosen_ = choices_->choose(offers_);
         for (draft::depth_outlook& row : rows_) row.corrections = {};

@@ -58,14 +58,12 @@ public:
             this->others_.push_back({one, topology::from_parents(tree_.nodes().parents)});
         }
         base::start(g, model, rows, depth, root, w, sampler);
-        tree_offer const* const chosen = this->chosen_other();
-        is_given_ = chosen != nullptr;
-        if (is_given_) build(chosen->nodes);
+        if (tree_offer const* const chosen = this->chosen_other(); chosen != nullptr) build(chosen->nodes);
     }
 
     /// The tokens of a node's children where the text gives them.
     [[nodiscard]] std::span<token_id const> given(node_id node) const {
-        if (!is_given_) return {};
+        if (this->chosen_other() == nullptr) return {};
         node_range const children = this->shape().children(node);
         return std::span(tree_.nodes().tokens)
             .subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
@@ -85,7 +83,6 @@ private:
     std::span<token_id const> text_;
     std::vector<tree_offer> offers_;
     tree_builder tree_;
-    bool is_given_ = false;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -38,6 +38,24 @@ struct engine_sequential {
     }
 };
 
+namespace detail {
+
+/// Independent draws for the children after the first `certain` ones, whose tokens are in `out`, from the other tokens.
+template <group G, distribution Q, class Sums, draw_source Source>
+drawn_children draw_others(G const& g, Q const& q, Sums const& sums, Source& source, draw_site site, span<token_id> out,
+                           index_t certain) {
+    auto const n = static_cast<index_t>(out.size());
+    auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(certain));
+    for (index_t k = certain; k < n; ++k) {
+        token_id const x = source.categorical(g, sums, q.size(), weight_of{q}, taken, site(purpose::draft, k));
+        if (x == none) return {k, certain};
+        out[k] = x;
+    }
+    return {n, certain};
+}
+
+}  // namespace detail
+
 /// `law::stratified` (or `law::top_then_one` with one draw): all but `draws` of the children are the most likely
 /// tokens, with certainty, the rest draws from the other tokens. Ties go to the higher token, as they may after a sort.
 template <class Law>
@@ -58,18 +76,12 @@ struct engine_stratified {
         auto const n = static_cast<index_t>(out.size());
         index_t const certain = std::min(std::max(n - draws, 0), static_cast<index_t>(order.size()));
         for (index_t k = 0; k < certain; ++k) out[k] = order[static_cast<std::size_t>(k)];
-        auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(certain));
-        for (index_t k = certain; k < n; ++k) {
-            token_id const x = source.categorical(g, sums, q.size(), weight_of{q}, taken, site(purpose::draft, k));
-            if (x == none) return {k, certain};
-            out[k] = x;
-        }
-        return {n, certain};
+        return detail::draw_others(g, q, sums, source, site, out, certain);
     }
 };
 
-/// `law::stratified` whose certain tokens come from elsewhere: all but `draws` of the children are tokens
-/// by the node's number, likely or not, also where q gives them nothing. The rest are draws from the others.
+/// `law::stratified` whose certain tokens come from elsewhere: all but `draws` of the children are tokens by the node's
+/// number, likely or not, also where q gives them nothing. The rest are draws from the others.
 struct given_stratified {
     using law = multidraft::law::stratified;
 
@@ -81,13 +93,7 @@ struct given_stratified {
         auto const n = static_cast<index_t>(out.size());
         index_t const certain = std::min(std::max(n - draws, 0), q.size());
         for (index_t k = 0; k < certain; ++k) out[k] = (site.node + 1 + k) % q.size();
-        auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(certain));
-        for (index_t k = certain; k < n; ++k) {
-            token_id const x = source.categorical(g, sums, q.size(), weight_of{q}, taken, site(purpose::draft, k));
-            if (x == none) return {k, certain};
-            out[k] = x;
-        }
-        return {n, certain};
+        return detail::draw_others(g, q, sums, source, site, out, certain);
     }
 };
 

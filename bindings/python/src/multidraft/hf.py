@@ -235,9 +235,9 @@ class _CachedModel:
         self.missing = np.zeros((texts, 0), bool)
         parameters = _parameters(getattr(model, "_orig_mod", model))  # a compiled model's own takes anything
         # past_key_values is called cache from transformers 5.24 on.
-        self.cache_argument = next((one for one in ("past_key_values", "cache") if one in parameters), "")
-        for needed, found in (("position_ids", "position_ids"), ("past_key_values", self.cache_argument), ("attention_mask", "attention_mask")):
-            if found not in parameters:
+        self.cache_argument = "cache" if "cache" in parameters and "past_key_values" not in parameters else "past_key_values"
+        for needed in ("position_ids", self.cache_argument, "attention_mask"):
+            if needed not in parameters:
                 refuse(name, type(model).__name__, f"its forward() takes no {needed}: it cannot read a tree")
         self.keeps_logits = "logits_to_keep" in parameters
 
