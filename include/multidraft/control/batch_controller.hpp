@@ -132,9 +132,9 @@ public:
         if (one.shape.size() > 1) common_.learn(one.shape, outcome);
     }
 
-    /// Moves the times of the target's and the draft's calls towards those of a call of that many rows, if the options
-    /// say so.
+    /// Moves the times of the target's calls towards those of a call of that many rows, if the options say so.
     void learn_target_call(std::int32_t rows, double seconds) { learn_call(times_.target, rows, seconds); }
+    /// As `learn_target_call`, of the draft's calls.
     void learn_draft_call(std::int32_t rows, double seconds) { learn_call(times_.draft, rows, seconds); }
 
     /// What was expected of the last choice: tokens and seconds.
