@@ -71,10 +71,11 @@ std::vector<std::filesystem::path> const& models() {
 std::string name_of(std::int64_t model) { return models()[static_cast<std::size_t>(model)].filename().string(); }
 
 char const* name_of(precision numbers) {
-    return numbers == precision::bf16     ? " bf16"
-           : numbers == precision::f32    ? " f32"
-           : numbers == precision::stored ? " stored"
-                                          : " int8";
+    return numbers == precision::bf16      ? " bf16"
+           : numbers == precision::f32     ? " f32"
+           : numbers == precision::stored  ? " stored"
+           : numbers == precision::stored8 ? " stored8"
+                                           : " int8";
 }
 
 /// One model at a time stays loaded: large ones would not all fit.
@@ -286,6 +287,8 @@ void register_all() {
     add_products("product/int8", tensor_type::bf16, precision::int8, multiplier::ours);
     add_products("product/q8_0", tensor_type::q8_0, precision::stored, multiplier::ours);
     add_products("product/q4_1", tensor_type::q4_1, precision::stored, multiplier::ours);
+    add_products("product/q8_0_inputs8", tensor_type::q8_0, precision::stored8, multiplier::ours);
+    add_products("product/q4_1_inputs8", tensor_type::q4_1, precision::stored8, multiplier::ours);
     add_products("product/f32_onednn", tensor_type::bf16, precision::f32, multiplier::onednn);
     for (std::int64_t m = 0; m < count; ++m) {
         if (m < 2 || m >= shipped)

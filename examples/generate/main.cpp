@@ -331,11 +331,12 @@ int run(int argc, char** argv) {
            "--precision", numbers,
            "of the matrix products. bf16: weights and inputs are rounded to it; f32: weights as in the file, inputs "
            "in float; stored: the same bits, but weights in the blocks of a GGUF file stay so, in a fraction of the "
-           "bytes; "
+           "bytes; stored8: these blocks with inputs rounded to 8 bits, as llama.cpp multiplies them; "
            "int8: weights of 8 bits with a scale a row, which halves what a step reads and is another "
-           "model, of slightly other probabilities; auto: stored for a GGUF file in blocks, else bf16 where the CPU "
-           "has instructions for it, else f32")
-        ->check(CLI::IsMember({"auto", "bf16", "f32", "stored", "int8"}))
+           "model, of slightly other probabilities; auto: stored8 for a GGUF file in blocks (stored where the CPU has "
+           "no "
+           "vectors of bytes), else bf16 where the CPU has instructions for it, else f32")
+        ->check(CLI::IsMember({"auto", "bf16", "f32", "stored", "stored8", "int8"}))
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
 
@@ -453,11 +454,12 @@ int run(int argc, char** argv) {
                                   : how.most_children > 0 ? " takes two children a node at most, such as 2x2x1"
                                                           : " takes chains that part at the root only, such as 3x1x1"));
 
-    model_options.numbers = numbers == "bf16"     ? precision::bf16
-                            : numbers == "f32"    ? precision::f32
-                            : numbers == "stored" ? precision::stored
-                            : numbers == "int8"   ? precision::int8
-                                                  : precision::automatic;
+    model_options.numbers = numbers == "bf16"      ? precision::bf16
+                            : numbers == "f32"     ? precision::f32
+                            : numbers == "stored"  ? precision::stored
+                            : numbers == "stored8" ? precision::stored8
+                            : numbers == "int8"    ? precision::int8
+                                                   : precision::automatic;
     if (device == "cuda") {
 #ifdef MULTIDRAFT_EXAMPLES_CUDA
         model_options.accelerator = on_cuda();

@@ -156,7 +156,7 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
     normalise(w.final_norm, ends);
     for (std::size_t i = 0; i < wanted.size() * hidden; ++i) {
         float const state = normed_.data()[i];
-        bool const exact = w.numbers == precision::f32 || w.numbers == precision::stored;
+        bool const exact = w.numbers == precision::f32 || keeps_blocks(w.numbers);
         shown.push_back(exact ? state : kernels::to_float(kernels::to_bfloat16(state)));
     }
     multiply(*w.head, normed_.data(), ends, logits);

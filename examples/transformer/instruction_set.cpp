@@ -29,8 +29,9 @@ instruction_set of_this_cpu() {
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
         return instruction_set::avx2;
+    if (!__builtin_cpu_supports("avx512vnni")) return instruction_set::avx512;
     return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi") ? instruction_set::avx512_bf16
-                                                                                        : instruction_set::avx512;
+                                                                                        : instruction_set::avx512_vnni;
 }
 #else
 instruction_set of_this_cpu() { return instruction_set::portable; }
@@ -43,9 +44,10 @@ instruction_set read_environment() {
     if (name == "portable") return instruction_set::portable;
     if (name == "avx2") return instruction_set::avx2;
     if (name == "avx512") return instruction_set::avx512;
+    if (name == "avx512_vnni") return instruction_set::avx512_vnni;
     if (name == "avx512_bf16") return instruction_set::avx512_bf16;
     throw std::runtime_error("MULTIDRAFT_EXAMPLE_ISA = " + std::string(name) +
-                             ": must be avx512_bf16, avx512, avx2 or portable");
+                             ": must be avx512_bf16, avx512_vnni, avx512, avx2 or portable");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "transformer/aligned_array.hpp"
@@ -59,22 +60,44 @@ weight_type stored_type(tensor_type type) noexcept {
     return weight_type::f32;
 }
 
+/// Weights of many matrices one after another, on huge pages: most matrices of a small model are smaller than one.
+class weight_memory {
+public:
+    /// Room on a cache line, with contents that the caller sets.
+    [[nodiscard]] std::shared_ptr<std::byte> take(std::size_t bytes) {
+        bytes = (bytes + 63) / 64 * 64;
+        if (memory_ == nullptr || bytes > memory_->size() - used_) {
+            memory_ =
+                std::make_shared<aligned_array<std::byte>>(aligned_array<std::byte>::unset(std::max(bytes, chunk)));
+            used_ = 0;
+        }
+        used_ += bytes;
+        return {memory_, memory_->data() + used_ - bytes};
+    }
+
+private:
+    static constexpr std::size_t chunk = std::size_t{32} << 20U;  // pages that are not used take no memory
+
+    std::shared_ptr<aligned_array<std::byte>> memory_{};
+    std::size_t used_ = 0;
+};
+
 /// Products by product.hpp.
 class streamed_linear final : public linear {
 public:
     streamed_linear(std::vector<linear_maker::part> const& parts, kernel const& by, std::int32_t inputs, bool rounded,
-                    team& threads)
+                    weight_memory& memory, team& threads)
         : by_(by), inputs_(inputs), rounded_(rounded) {
         for (linear_maker::part const& p : parts) outputs_ += p.outputs;
         panels_ = (outputs_ + product::panel - 1) / product::panel;
-        weights_ = aligned_array<std::byte>::unset(bytes());
+        weights_ = memory.take(bytes());
         if (by.weights == weight_type::int8) scales_ = aligned_array<float>(size(panels_) * product::panel);
         threads.run(panels_, threads.threads(), [&](std::int32_t first, std::int32_t last, int) {
             std::vector<float> rows(in_blocks(by.weights) ? 0 : size(product::panel) * size(inputs));
             std::vector<std::byte const*> stored;
             for (std::int32_t p = first; p < last; ++p) {
                 std::int32_t const there = std::min(product::panel, outputs_ - p * product::panel);
-                std::byte* const to = weights_.data() + size(p) * product::panel_bytes(by, inputs);
+                std::byte* const to = weights_.get() + size(p) * product::panel_bytes(by, inputs);
                 if (in_blocks(by.weights)) {
                     stored.clear();
                     for (std::int32_t n = 0; n < there; ++n) {
@@ -103,7 +126,8 @@ public:
         return product::packed_bytes(by_, inputs_, rows);
     }
     [[nodiscard]] std::string description() const override {
-        return std::to_string(outputs_) + ' ' + name_of(by_.weights) + " by " + by_.name + ", " +
+        return std::to_string(outputs_) + ' ' + name_of(by_.weights) +
+               (by_.inputs == product::input_form::bytes ? " with inputs of 8 bits by " : " by ") + by_.name + ", " +
                std::to_string(by_.together) + " rows together";
     }
 
@@ -116,7 +140,7 @@ public:
                   std::size_t output_row, std::byte* workspace) const {
         product::pack(by_, rows, size(inputs_), count, inputs_, rounded_, workspace);
         threads.run(panels_, active, [&](std::int32_t first, std::int32_t last, int) {
-            by_.run({weights_.data(), scales_.size() == 0 ? nullptr : scales_.data(), outputs_, first, last,
+            by_.run({weights_.get(), scales_.size() == 0 ? nullptr : scales_.data(), outputs_, first, last,
                      product::steps(by_, inputs_), workspace, count, output, output_row});
         });
     }
@@ -135,7 +159,7 @@ private:
     std::int32_t outputs_ = 0;
     std::int32_t panels_ = 0;
     bool rounded_;
-    aligned_array<std::byte> weights_;
+    std::shared_ptr<std::byte> weights_{};
     aligned_array<float> scales_{};  ///< for 8 bits
 };
 
@@ -266,7 +290,7 @@ constexpr std::size_t cached_bytes = std::size_t{16} << 20U;
 /// has to be reduced over a vector. oneDNN does this, with any number of rows, where it has AVX-512; its products of
 /// fewer bits are padded to 16 rows.
 bool suits_onednn(precision numbers, std::size_t model_bytes) {
-    if (numbers == precision::int8 || numbers == precision::stored) return false;
+    if (numbers == precision::int8 || keeps_blocks(numbers)) return false;
     if (numbers == precision::bf16 && multiplies_by_tiles()) return true;
     auto const isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
     auto const need = static_cast<unsigned>(numbers == precision::bf16 ? dnnl::cpu_isa::avx512_core_bf16
@@ -288,6 +312,12 @@ bool multiplies_bfloat16() {
                return k->inputs == product::input_form::pairs;
            });
 }
+
+bool multiplies_bytes() { return product::kernel_for(weight_type::q4_1, true).name != std::string_view("portable"); }
+
+struct linear_maker::memory {
+    weight_memory weights{};
+};
 
 struct linear_maker::library {
     dnnl::memory::data_type type;
@@ -336,11 +366,11 @@ struct linear_maker::library {
 };
 
 linear_maker::linear_maker(precision numbers, multiplier by, std::size_t model_bytes, std::int32_t most_rows)
-    : numbers_(numbers) {
+    : numbers_(numbers), memory_(std::make_unique<memory>()) {
     bool const by_library =
         by == multiplier::onednn || (by == multiplier::automatic && suits_onednn(numbers, model_bytes));
     if (!by_library) return;
-    if (numbers == precision::int8 || numbers == precision::stored)
+    if (numbers == precision::int8 || keeps_blocks(numbers))
         throw std::runtime_error("oneDNN multiplies bf16 and f32 only");
     bool const small = model_bytes <= cached_bytes;
     library_ = std::make_unique<library>(
@@ -359,14 +389,15 @@ std::unique_ptr<linear> linear_maker::make(std::vector<part> const& parts, std::
                                      (numbers_ == precision::bf16 ? "bf16" : "f32") + ": " + e.what());
         }
     }
-    if (numbers_ == precision::stored) {
+    if (keeps_blocks(numbers_)) {
         std::vector<std::unique_ptr<streamed_linear>> made;
         for (auto from = parts.begin(); from != parts.end();) {
             weight_type const type = stored_type(from->tensor->type);
             auto const end = std::find_if(
                 from, parts.end(), [&](linear_maker::part const& p) { return stored_type(p.tensor->type) != type; });
-            made.push_back(std::make_unique<streamed_linear>(std::vector(from, end), product::kernel_for(type, false),
-                                                             inputs, false, threads));
+            bool const rounded = numbers_ == precision::stored8 && type != weight_type::f32;
+            made.push_back(std::make_unique<streamed_linear>(std::vector(from, end), product::kernel_for(type, rounded),
+                                                             inputs, rounded, memory_->weights, threads));
             from = end;
         }
         if (made.size() == 1) return std::move(made.front());
@@ -379,7 +410,8 @@ std::unique_ptr<linear> linear_maker::make(std::vector<part> const& parts, std::
                              : widened                   ? weight_type::f32
                                                          : weight_type::bf16;
     bool const rounded = numbers_ != precision::f32;
-    return std::make_unique<streamed_linear>(parts, product::kernel_for(type, rounded), inputs, rounded, threads);
+    return std::make_unique<streamed_linear>(parts, product::kernel_for(type, rounded), inputs, rounded,
+                                             memory_->weights, threads);
 }
 
 }  // namespace multidraft::examples

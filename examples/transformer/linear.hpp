@@ -19,14 +19,22 @@ namespace multidraft::examples {
 
 /// The numbers that the matrix products multiply; everything else is float.
 enum class precision {
-    automatic,  ///< stored if the file is in blocks; else bf16 where the CPU multiplies it natively (AVX512_BF16, AMX),
-                ///< elsewhere f32
+    automatic,  ///< for a file in blocks stored8, or stored where the CPU has no instructions for 8 bits; else bf16
+                ///< where it multiplies that natively (AVX512_BF16, AMX), elsewhere f32
     bf16,       ///< inputs and weights are rounded to bfloat16
     f32,        ///< weights as the file has them, inputs in float
     stored,     ///< the same sums, bit for bit, of weights that stay in the blocks of a GGUF file
-    int8,       ///< weights of 8 bits with a scale per row, inputs rounded to bfloat16: another function, with half the
-                ///< bytes
+    stored8,    ///< the same blocks of weights times inputs rounded to blocks of 8 bits, as llama.cpp multiplies them,
+              ///< and bfloat16 times inputs rounded to it: another function, whose further rows take a fraction of the
+              ///< time
+    int8,  ///< weights of 8 bits with a scale per row, inputs rounded to bfloat16: another function, with half the
+           ///< bytes
 };
+
+/// Whether weights stay in the blocks of a GGUF file.
+[[nodiscard]] constexpr bool keeps_blocks(precision numbers) noexcept {
+    return numbers == precision::stored || numbers == precision::stored8;
+}
 
 /// The implementation of products.
 enum class multiplier {
@@ -41,6 +49,9 @@ enum class multiplier {
 
 /// Whether the CPU has instructions that multiply bfloat16.
 [[nodiscard]] bool multiplies_bfloat16();
+
+/// Whether there are kernels of vectors of bytes for this CPU.
+[[nodiscard]] bool multiplies_bytes();
 
 /// Several matrices with the same inputs, their outputs one after the other: output = inputs * transposed matrix.
 class linear {
@@ -83,8 +94,10 @@ public:
 
 private:
     precision numbers_;
+    struct memory;
     struct library;
-    std::unique_ptr<library> library_;  ///< null if product.hpp is used
+    std::unique_ptr<memory> memory_;
+    std::unique_ptr<library> library_{};  ///< null if product.hpp is used
 };
 
 }  // namespace multidraft::examples

@@ -11,6 +11,7 @@ namespace {
 
 std::vector<kernel const*> find_kernels() {
     std::pair<instruction_set, kernel_list> const sets[] = {{instruction_set::avx512_bf16, avx512_bf16_kernels},
+                                                            {instruction_set::avx512_vnni, avx512_vnni_kernels},
                                                             {instruction_set::avx512, avx512_kernels},
                                                             {instruction_set::avx2, avx2_kernels},
                                                             {instruction_set::portable, portable_kernels}};
@@ -69,8 +70,11 @@ std::vector<kernel const*> const& kernels() {
 }
 
 kernel const& kernel_for(weight_type weights, bool rounded) {
-    // Of one form: no choice.
-    if (in_blocks(weights)) return **std::ranges::find(kernels(), weights, [](kernel const* k) { return k->weights; });
+    // Their forms have not the same bits: no choice.
+    if (in_blocks(weights))
+        return **std::ranges::find_if(kernels(), [&](kernel const* k) {
+            return k->weights == weights && (k->inputs == input_form::bytes) == rounded;
+        });
     static kernel const& f32 = fastest(weight_type::f32, false);
     static kernel const& bf16 = fastest(weight_type::bf16, false);
     static kernel const& rounded_bf16 = fastest(weight_type::bf16, true);

@@ -7,6 +7,11 @@
 // multiplied by the scale of its output. Weights in GGML's blocks become floats in registers, once for all rows that
 // are taken together, exactly as `tensor_view::read` makes them: a sum has the bits of that over the floats.
 //
+// With inputs in 8 bits, blocks of 32 weights d q + m meet blocks of 32 inputs e y: e is the largest magnitude / 127, y
+// the nearest integers to x / e, ties to even. The sum over q y is of integers and exact; as a float s it is added to
+// the sum as s (d e), rounded after d e and after the sum, then m (e sum(y)) likewise. llama.cpp multiplies such
+// weights by such inputs, too. What a further row takes is a quarter to a half of that in floats.
+//
 // Weights are stored in panels of 16 outputs, input by input: the sums of a panel are the lanes of a vector, and a
 // panel is read in one stream.
 #pragma once
@@ -25,7 +30,7 @@ namespace multidraft::examples::product {
 [[nodiscard]] std::vector<kernel const*> const& kernels();
 
 /// The kernel for weights of a type. With inputs that are `rounded` to bfloat16 kernels of both forms have the same
-/// bits, and the first call measures which one is faster.
+/// bits, and the first call measures which one is faster. With weights in blocks they are `rounded` to 8 bits.
 [[nodiscard]] kernel const& kernel_for(weight_type weights, bool rounded);
 
 /// The steps of a row of so many inputs.
@@ -49,16 +54,19 @@ void store_panel(kernel const& k, float const* rows, std::int32_t count, std::in
 ///
 /// A block is, for the outputs in order, the scales, d and then m, and then words of 32 bits: the integers of 8 inputs
 /// (4 in 8 bits) of an output, from the lowest bits on, the second of each two inputs before the first. Integers with a
-/// sign are stored as their differences from the least.
+/// sign are stored as their differences from the least. For inputs in 8 bits the bytes of a word are 4 inputs in order;
+/// in 4 bits their low halves, and the high halves are the next 4.
 void store_blocks(kernel const& k, std::span<std::byte const* const> rows, std::int32_t inputs, std::byte* to);
 
 /// The bytes of packed inputs.
 [[nodiscard]] constexpr std::size_t packed_bytes(kernel const& k, std::int32_t inputs, std::int32_t rows) noexcept {
-    return static_cast<std::size_t>(steps(k, inputs)) * static_cast<std::size_t>(rows) * 64;
+    return static_cast<std::size_t>(steps(k, inputs)) * static_cast<std::size_t>(rows) *
+           static_cast<std::size_t>(k.input_bytes());
 }
 
 /// Lays out rows of inputs, `stride` numbers apart, for a kernel: groups of rows as even as possible, in each step by
-/// step, in each step row by row. Rounds to bfloat16 if asked to, or if the form is `pairs`.
+/// step, in each step row by row. Rounds to bfloat16 if asked to, or if the form is `pairs`; to 8 bits if it is
+/// `bytes`.
 void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs, bool rounded,
           std::byte* to);
 

@@ -4,7 +4,7 @@
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include <immintrin.h>
 
-#include "transformer/product_tile.hpp"
+#include "transformer/product_bytes.hpp"
 
 namespace multidraft::examples::product {
 namespace {
@@ -200,6 +200,43 @@ struct block_weights : multiply_add {
     }
 };
 
+/// What product_bytes.hpp needs.
+struct bytes_in_8_lanes {
+    using integers = __m256i;
+    using floats = __m256;
+    static constexpr std::size_t lanes = 8;
+    static constexpr bool has_dot = false;
+    static constexpr std::int32_t together = 6;
+    static constexpr std::int32_t of_many = together;
+    static constexpr std::size_t panels(std::size_t rows) { return rows <= 2 ? 2 : 1; }
+
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 zero() { return _mm256_setzero_ps(); }
+    static MULTIDRAFT_EXAMPLE_INLINE void write(__m256 s, float* to) { _mm256_storeu_ps(to, s); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256i load(std::byte const* from) { return bytes_at(from); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256i broadcast(std::byte const* from) {
+        return _mm256_set1_epi32(*static_cast<int const*>(static_cast<void const*>(from)));
+    }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 all(std::byte const* from) {
+        return _mm256_broadcast_ss(static_cast<float const*>(static_cast<void const*>(from)));
+    }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256i low_nibbles(__m256i x) {
+        return _mm256_and_si256(x, _mm256_set1_epi8(15));
+    }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256i high_nibbles(__m256i x) { return low_nibbles(_mm256_srli_epi16(x, 4)); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256i pairs(__m256i w, __m256i x) { return _mm256_maddubs_epi16(w, x); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256i add16(__m256i a, __m256i b) { return _mm256_add_epi16(a, b); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256i add32(__m256i a, __m256i b) { return _mm256_add_epi32(a, b); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256i widened(__m256i pairs, short factor) {
+        return _mm256_madd_epi16(pairs, _mm256_set1_epi16(factor));
+    }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 to_floats(__m256i x) { return _mm256_cvtepi32_ps(x); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 halves(std::byte const* from) {
+        return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<__m128i const*>(static_cast<void const*>(from))));
+    }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 multiplied(__m256 a, __m256 b) { return _mm256_mul_ps(a, b); }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 add(__m256 sum, __m256 a, __m256 b) { return _mm256_fmadd_ps(a, b, sum); }
+};
+
 constexpr kernel list[] = {
     kernel_of<bf16_weights>("avx2", weight_type::bf16, input_form::floats),
     kernel_of<f32_weights>("avx2", weight_type::f32, input_form::floats),
@@ -207,6 +244,9 @@ constexpr kernel list[] = {
     kernel_of<block_weights<weight_type::q8_0>>("avx2", weight_type::q8_0, input_form::floats),
     kernel_of<block_weights<weight_type::q4_0>>("avx2", weight_type::q4_0, input_form::floats),
     kernel_of<block_weights<weight_type::q4_1>>("avx2", weight_type::q4_1, input_form::floats),
+    kernel_of<byte_inputs<bytes_in_8_lanes, weight_type::q8_0>>("avx2", weight_type::q8_0, input_form::bytes),
+    kernel_of<byte_inputs<bytes_in_8_lanes, weight_type::q4_0>>("avx2", weight_type::q4_0, input_form::bytes),
+    kernel_of<byte_inputs<bytes_in_8_lanes, weight_type::q4_1>>("avx2", weight_type::q4_1, input_form::bytes),
 };
 
 }  // namespace

@@ -57,13 +57,10 @@ struct block_weights : multiply_add {
     struct scales {
         __m512 d, m;
     };
-    static MULTIDRAFT_EXAMPLE_INLINE __m512 halves_at(std::byte const* from) {
-        return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<__m256i const*>(static_cast<void const*>(from))));
-    }
     static MULTIDRAFT_EXAMPLE_INLINE void read_scales(std::byte const* from, scales& to) {
-        to.d = halves_at(from);
+        to.d = sixteen_halves_at(from);
         if constexpr (layout::has_least)
-            to.m = halves_at(from + 32);
+            to.m = sixteen_halves_at(from + 32);
         else
             to.m = _mm512_mul_ps(to.d, _mm512_set1_ps(layout::least));
     }
@@ -96,6 +93,9 @@ constexpr kernel list[] = {
     kernel_of<block_weights<weight_type::q8_0>>("avx512", weight_type::q8_0, input_form::floats),
     kernel_of<block_weights<weight_type::q4_0>>("avx512", weight_type::q4_0, input_form::floats),
     kernel_of<block_weights<weight_type::q4_1>>("avx512", weight_type::q4_1, input_form::floats),
+    kernel_of<byte_inputs<bytes_in_16_lanes, weight_type::q8_0>>("avx512", weight_type::q8_0, input_form::bytes),
+    kernel_of<byte_inputs<bytes_in_16_lanes, weight_type::q4_0>>("avx512", weight_type::q4_0, input_form::bytes),
+    kernel_of<byte_inputs<bytes_in_16_lanes, weight_type::q4_1>>("avx512", weight_type::q4_1, input_form::bytes),
 };
 
 }  // namespace

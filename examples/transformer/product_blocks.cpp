@@ -34,6 +34,11 @@ void store_blocks(kernel const& k, std::span<std::byte const* const> rows, std::
     std::size_t const row_block = row_scales + weight_bytes / panel;
     std::size_t const bits = weight_bytes / panel * 8 / block_inputs;
     std::size_t const in_word = 32 / bits;
+    // The input whose integer lies at place i of a word.
+    auto const input_at = [&](std::size_t i) {
+        if (k.inputs != input_form::bytes) return i ^ 1U;
+        return bits == 8 ? i : i / 2 + 4 * (i % 2);
+    };
     auto const blocks = static_cast<std::size_t>(inputs / block_inputs);
     for (std::size_t b = 0; b < blocks; ++b, to += scale_bytes + weight_bytes) {
         std::memset(to, 0, scale_bytes + weight_bytes);
@@ -44,7 +49,7 @@ void store_blocks(kernel const& k, std::span<std::byte const* const> rows, std::
             for (std::size_t w = 0; w < block_inputs / in_word; ++w) {
                 std::uint32_t word = 0;
                 for (std::size_t i = 0; i < in_word; ++i)
-                    word |= static_cast<std::uint32_t>(q[w * in_word + (i ^ 1U)]) << i * bits;
+                    word |= static_cast<std::uint32_t>(q[w * in_word + input_at(i)]) << i * bits;
                 std::memcpy(to + scale_bytes + w * 64 + 4 * n, &word, sizeof word);
             }
         }

@@ -53,7 +53,14 @@ inline constexpr std::int32_t block_inputs = 32;
 enum class input_form {
     pairs,   ///< bfloat16, multiplied by two at a time
     floats,  ///< float
+    bytes,   ///< blocks of 32 integers of 8 bits with a scale: for weights in blocks
 };
+
+/// A block of inputs in 8 bits: the integers; the scale, a float; and what the least weight adds. That is the scale
+/// times the sum of the integers, a float, for `q4_1`; for other types an integer, the sum times the least integer.
+inline constexpr std::ptrdiff_t byte_block_scale = 32;
+inline constexpr std::ptrdiff_t byte_block_offset = 36;
+inline constexpr std::ptrdiff_t byte_block_bytes = 40;
 
 /// One matrix, and the inputs and outputs of a product with it.
 struct task {
@@ -92,9 +99,13 @@ struct kernel {
     std::int32_t of_many;   ///< about as many in a call of many rows
     void (*run)(task const&);
 
-    /// Inputs taken together: 64 bytes of a row of inputs. Rows are padded with zeros to a multiple.
-    [[nodiscard]] constexpr std::int32_t step() const noexcept { return inputs == input_form::pairs ? 32 : 16; }
-    /// The bytes of the weights of one step of a panel. Of weights in blocks two steps are a block.
+    /// Inputs taken together. Rows are padded with zeros to a multiple.
+    [[nodiscard]] constexpr std::int32_t step() const noexcept { return inputs == input_form::floats ? 16 : 32; }
+    /// The bytes of a step of a row of inputs.
+    [[nodiscard]] constexpr std::int32_t input_bytes() const noexcept {
+        return inputs == input_form::bytes ? static_cast<std::int32_t>(byte_block_bytes) : 64;
+    }
+    /// The bytes of the weights of one step of a panel. Of weights in blocks two steps of floats are a block.
     [[nodiscard]] constexpr std::int32_t step_bytes() const noexcept {
         return step() * panel_weight_bytes(weights) + panel_scale_bytes(weights) * step() / block_inputs;
     }
@@ -106,6 +117,7 @@ struct kernel_list {
     std::size_t count;
 };
 extern kernel_list const avx512_bf16_kernels;
+extern kernel_list const avx512_vnni_kernels;
 extern kernel_list const avx512_kernels;
 extern kernel_list const avx2_kernels;
 extern kernel_list const portable_kernels;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "transformer/product.hpp"
@@ -54,6 +55,63 @@ void store_rows(layout const& as, float const* rows, std::size_t stride, std::in
     }
 }
 
+/// The nearest integer, ties to even: added to 1.5 * 2^23 a number is rounded to one.
+MULTIDRAFT_INLINE bytes nearest_integers(floats v) {
+    floats const nearest = (v + 12582912.0F) - 12582912.0F;
+    return __builtin_convertvector(__builtin_convertvector(nearest, ints), bytes);
+}
+
+/// A block of inputs in 8 bits; `least` is that of the weights' integers, or 0 if they have one of their own. If there
+/// is no number, or an infinite one, its scale is none either, and so no sum becomes a number.
+MULTIDRAFT_INLINE void store_byte_block(float const* from, std::int32_t least, std::byte* to) {
+    floats const x[2] = {load(from), load(from + lanes)};
+    // Magnitudes are in order as integers, and what is no number comes last.
+    ints most{};
+    for (floats const& v : x) {
+        ints size;
+        std::memcpy(&size, &v, sizeof size);
+        size &= 0x7fffffff;
+        most = size > most ? size : most;
+    }
+    std::int32_t all = 0;
+    for (std::int32_t l = 0; l < lanes; ++l) all = std::max(all, most[l]);
+    float largest;
+    std::memcpy(&largest, &all, sizeof largest);
+    float scale = largest / 127;
+    float const inverse = 1 / scale;
+    bool const in_range = inverse <= std::numeric_limits<float>::max() && inverse > 0;
+    if (scale < std::numeric_limits<float>::min()) scale = 0;
+    ints sums{};
+    for (std::int32_t i = 0; i < 2; ++i) {
+        bytes const y = in_range ? nearest_integers(x[i] * inverse) : bytes{};
+        std::memcpy(to + std::ptrdiff_t{i} * lanes, &y, sizeof y);
+        sums += __builtin_convertvector(y, ints);
+    }
+    std::int32_t sum = 0;
+    for (std::int32_t l = 0; l < lanes; ++l) sum += sums[l];
+    std::memcpy(to + byte_block_scale, &scale, sizeof scale);
+    if (least == 0) {
+        float const offset = scale * static_cast<float>(sum);
+        std::memcpy(to + byte_block_offset, &offset, sizeof offset);
+    } else {
+        std::int32_t const offset = least * sum;
+        std::memcpy(to + byte_block_offset, &offset, sizeof offset);
+    }
+}
+
+MULTIDRAFT_EXAMPLE_CLONES
+void store_byte_rows(std::int32_t least, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs,
+                     std::byte* to) {
+    for (std::int32_t at = 0; at < inputs; at += block_inputs)
+        for (std::int32_t r = 0; r < count; ++r, to += byte_block_bytes)
+            store_byte_block(rows + static_cast<std::size_t>(r) * stride + at, least, to);
+}
+
+/// The least integer of a type's weights.
+std::int32_t least_integer(weight_type type) {
+    return type == weight_type::q8_0 ? -128 : type == weight_type::q4_0 ? -8 : 0;
+}
+
 /// The largest magnitude, and with a factor for it the nearest integers.
 MULTIDRAFT_EXAMPLE_CLONES
 float largest(float const* numbers, std::int32_t n) {
@@ -71,9 +129,7 @@ float largest(float const* numbers, std::int32_t n) {
 MULTIDRAFT_EXAMPLE_CLONES
 void nearest_integers(float const* numbers, std::int32_t n, float factor, std::int8_t* to) {
     for (std::int32_t i = 0; i < n; i += lanes) {
-        // Added to 1.5 * 2^23 a number is rounded to an integer, ties to even.
-        floats const nearest = (load(numbers + i, n - i) * factor + 12582912.0F) - 12582912.0F;
-        bytes const integers = __builtin_convertvector(__builtin_convertvector(nearest, ints), bytes);
+        bytes const integers = nearest_integers(load(numbers + i, n - i) * factor);
         std::memcpy(to + i, &integers, sizeof integers);
     }
 }
@@ -176,7 +232,10 @@ void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t c
     std::size_t const row_bytes = packed_bytes(k, inputs, 1);
     for (std::int32_t g = 0; g < groups.count; ++g) {
         std::int32_t const taken = groups.size(g);
-        store_rows({k.inputs, k.step(), rounded}, rows, stride, taken, inputs, to);
+        if (k.inputs == input_form::bytes)
+            store_byte_rows(least_integer(k.weights), rows, stride, taken, inputs, to);
+        else
+            store_rows({k.inputs, k.step(), rounded}, rows, stride, taken, inputs, to);
         rows += static_cast<std::size_t>(taken) * stride;
         to += static_cast<std::size_t>(taken) * row_bytes;
     }

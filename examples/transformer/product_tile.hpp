@@ -14,6 +14,7 @@
 //   the groups of a block, and `read_operands<part>(weights, scales, operands)` takes them.
 // - `together`: the most rows R; `of_many`: about as many in a call of many; `panels(R)`: the N for so many rows. There
 //   are enough independent sums to hide the latency of the additions, few enough for the registers.
+// - With inputs in 8 bits: `integers`, the type of the vectors of weights; see product_bytes.hpp.
 // - `half_bytes`, where three vectors times 3 or 4 rows are enough sums and one or two panels are not: the bytes of a
 //   vector in a part. `add_wide<R, part>(weights, half, inputs, sums)` takes a panel and the vector that lies `half`
 //   bytes further.
@@ -68,7 +69,7 @@ private:
 #endif
 };
 
-/// Bytes of a row of inputs in a step.
+/// Bytes of a row of inputs in a step, unless they are of 8 bits.
 constexpr std::ptrdiff_t input_step = 64;
 
 /// What `store_blocks` stores, whatever the vectors that read it: a group is 8 integers for each output, in one word of
@@ -91,9 +92,6 @@ struct block_layout {
     static constexpr float least = -static_cast<float>(1 << (bits - 1));
 };
 
-/// How far ahead of the product weights are fetched, in a tile that reads them from memory.
-constexpr std::ptrdiff_t fetch_distance = 4096;
-
 constexpr std::int32_t smaller(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
 
 MULTIDRAFT_EXAMPLE_INLINE void fetch(std::byte const* at) { __builtin_prefetch(at, 0, 2); }
@@ -103,18 +101,40 @@ concept arithmetic_in_blocks = requires {
     typename A::scales;
 };
 
+template <class A>
+concept arithmetic_of_bytes = requires {
+    typename A::integers;
+};
+
 /// What is taken whole, a step or a block: its steps, its scales and the bytes of a panel's weights.
+///
+/// - `fetch_distance`: how far ahead of the product weights are fetched, in a tile that reads them from memory.
+/// - `fetches`: how often a tile fetches for others in a step.
 template <class A>
 struct unit {
     struct scales {};
     static constexpr std::int32_t steps = 1;
     static constexpr std::ptrdiff_t bytes = input_step / A::group_input_bytes * A::group_bytes;
+    static constexpr std::ptrdiff_t input_bytes = input_step;
+    static constexpr std::ptrdiff_t fetch_distance = 4096;
+    static constexpr std::ptrdiff_t fetches = input_step / A::group_input_bytes;
 };
 template <arithmetic_in_blocks A>
 struct unit<A> {
     using scales = typename A::scales;
     static constexpr std::int32_t steps = 2;
     static constexpr std::ptrdiff_t bytes = A::scale_bytes + steps * input_step / A::group_input_bytes * A::group_bytes;
+    static constexpr std::ptrdiff_t input_bytes = input_step;
+    static constexpr std::ptrdiff_t fetch_distance = 4096;
+    static constexpr std::ptrdiff_t fetches = input_step / A::group_input_bytes;
+};
+template <arithmetic_of_bytes A>
+struct unit<A> {
+    static constexpr std::int32_t steps = 1;
+    static constexpr std::ptrdiff_t bytes = A::block_bytes;
+    static constexpr std::ptrdiff_t input_bytes = byte_block_bytes;
+    static constexpr std::ptrdiff_t fetch_distance = 8192;
+    static constexpr std::ptrdiff_t fetches = (bytes + 63) / 64;
 };
 
 /// Adds the products of the parts of a group from `part` on. An input is read again for each panel: registers are for
@@ -166,6 +186,37 @@ MULTIDRAFT_EXAMPLE_INLINE void fetch_step(fetched& others) {
     others.at += others.bytes;
 }
 
+/// Adds the products of as many blocks with inputs in 8 bits. Fetches as the next function does.
+template <class A, std::size_t R, std::size_t N, bool streams>
+MULTIDRAFT_EXAMPLE_INLINE void accumulate_bytes(std::byte const* weights, std::ptrdiff_t panel_bytes,
+                                                std::byte const* inputs, std::int32_t blocks, std::ptrdiff_t ahead,
+                                                fetched& others, typename A::vector (&sums)[R * N * A::vectors]) {
+    constexpr auto next_row = unit<A>::input_bytes;
+    MULTIDRAFT_EXAMPLE_ROLLED
+    for (; blocks > 0; --blocks, inputs += static_cast<std::ptrdiff_t>(R) * next_row, weights += unit<A>::bytes) {
+        if constexpr (streams) {
+            fetch_panels<N>(weights + ahead, panel_bytes, unit<A>::bytes);
+        } else {
+            MULTIDRAFT_EXAMPLE_UNROLL
+            for (std::ptrdiff_t i = 0; i < unit<A>::fetches; ++i) fetch_step(others);
+        }
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::size_t n = 0; n < N; ++n) {
+            MULTIDRAFT_EXAMPLE_UNROLL
+            for (std::size_t v = 0; v < A::vectors; ++v) {
+                typename A::integers w[A::operands];
+                typename A::vector d, m;
+                A::read_block(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes, v, w, d, m);
+                MULTIDRAFT_EXAMPLE_UNROLL
+                for (std::size_t r = 0; r < R; ++r) {
+                    auto& sum = sums[(r * N + n) * A::vectors + v];
+                    sum = A::add_block(sum, w, d, m, inputs + static_cast<std::ptrdiff_t>(r) * next_row);
+                }
+            }
+        }
+    }
+}
+
 /// Adds the products of `steps` steps. Fetches the weights that lie `ahead` bytes further on if it `streams`, otherwise
 /// those of `others`.
 template <class A, std::size_t R, std::size_t N, bool streams>
@@ -192,6 +243,16 @@ MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff
             add_parts<A, R, N>(weights, panel_bytes, inputs + at, scales, sums);
         }
     }
+}
+
+template <class A, std::size_t R, std::size_t N, bool streams>
+MULTIDRAFT_EXAMPLE_INLINE void add_steps(std::byte const* weights, std::ptrdiff_t panel_bytes, std::byte const* inputs,
+                                         std::int32_t steps, std::ptrdiff_t ahead, fetched& others,
+                                         typename A::vector (&sums)[R * N * A::vectors]) {
+    if constexpr (arithmetic_of_bytes<A>)
+        accumulate_bytes<A, R, N, streams>(weights, panel_bytes, inputs, steps, ahead, others, sums);
+    else
+        accumulate<A, R, N, streams>(weights, panel_bytes, inputs, steps, ahead, others, sums);
 }
 
 /// Writes the sums of the outputs from `begin` on, `count` of them.
@@ -227,21 +288,21 @@ void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float
     if constexpr (streams) {
         // At the end of a panel follows that of the next tile.
         std::int32_t const last =
-            smaller(t.steps / unit<A>::steps, static_cast<std::int32_t>(fetch_distance / unit<A>::bytes));
+            smaller(t.steps / unit<A>::steps, static_cast<std::int32_t>(unit<A>::fetch_distance / unit<A>::bytes));
         std::int32_t units = t.steps / unit<A>::steps - last;
-        std::ptrdiff_t ahead = fetch_distance;
+        std::ptrdiff_t ahead = unit<A>::fetch_distance;
         // Unrolled it would be the same code twice.
         MULTIDRAFT_EXAMPLE_ROLLED
         for (std::int32_t part = 0; part < 2; ++part) {
             std::int32_t const steps = units * unit<A>::steps;
-            accumulate<A, R, N, true>(weights, panel_bytes, inputs, steps, ahead, others, sums);
+            add_steps<A, R, N, true>(weights, panel_bytes, inputs, steps, ahead, others, sums);
             weights += units * unit<A>::bytes;
-            inputs += steps * static_cast<std::ptrdiff_t>(R) * input_step;
+            inputs += steps * static_cast<std::ptrdiff_t>(R) * unit<A>::input_bytes;
             units = last;
             ahead = last * unit<A>::bytes + static_cast<std::ptrdiff_t>(N - 1) * panel_bytes;
         }
     } else {
-        accumulate<A, R, N, false>(weights, panel_bytes, inputs, t.steps, 0, others, sums);
+        add_steps<A, R, N, false>(weights, panel_bytes, inputs, t.steps, 0, others, sums);
     }
     std::int32_t const begin = p * panel;
     if (t.scales == nullptr && begin + static_cast<std::int32_t>(N) * panel <= t.outputs)
@@ -279,7 +340,7 @@ void multiply_wide_tile(task const& t, std::int32_t p, std::int32_t of, bool upp
         MULTIDRAFT_EXAMPLE_ROLLED
         for (std::ptrdiff_t at = 0; at < input_step; at += A::group_input_bytes, weights += A::group_bytes) {
             if constexpr (streams)
-                fetch_panels<2>(weights + fetch_distance, half, A::group_bytes);
+                fetch_panels<2>(weights + unit<A>::fetch_distance, half, A::group_bytes);
             else
                 fetch_step(others);
             A::template add_wide<R, 0>(weights, half, inputs + at, sums);
@@ -352,14 +413,14 @@ void multiply(task const& t) {
     for (std::int32_t p = t.first; p < t.last; p += width) {
         std::int32_t const end = smaller(p + width, t.last);
         std::int32_t const next = smaller(end + width, t.last);
-        std::ptrdiff_t const calls = std::ptrdiff_t{groups.count} * 2 * t.steps * (input_step / A::group_input_bytes);
+        std::ptrdiff_t const calls = std::ptrdiff_t{groups.count} * 2 * t.steps * unit<A>::fetches;
         fetched others{t.weights + end * panel_bytes, ((next - end) * panel_bytes + calls - 1) / calls};
         std::byte const* inputs = t.inputs;
         float* output = t.output;
         for (std::int32_t g = 0; g < groups.count; ++g) {
             std::int32_t const rows = groups.size(g);
             multiply_some<A, A::together, false>(rows, t, p, end, inputs, output, others);
-            inputs += rows * std::ptrdiff_t{t.steps} * input_step;
+            inputs += rows * std::ptrdiff_t{t.steps} * unit<A>::input_bytes;
             output += static_cast<std::size_t>(rows) * t.output_row;
         }
     }

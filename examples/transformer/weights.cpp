@@ -17,7 +17,7 @@ std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); 
 std::size_t loaded_bytes(std::size_t weights, tensor_type type, precision numbers) {
     bool const in_blocks = block_numbers(type) > 1;
     if (numbers == precision::int8) return weights;
-    if (numbers == precision::stored) return weights / block_numbers(type) * block_bytes(type);
+    if (keeps_blocks(numbers)) return weights / block_numbers(type) * block_bytes(type);
     return weights * (!in_blocks ? size_of(type) : numbers == precision::f32 ? 4 : 2);
 }
 
@@ -40,11 +40,11 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
     }
     capacity = kernels::round_up(context_limit + options.tree_entries, kernels::key_block);
 
-    // Sums of weights in blocks have the bits of f32, from fewer bytes: a call of few rows takes the time of reading.
+    // From the blocks as they are: a call of few rows takes the time of reading.
     bool const stays = tensors.in_blocks() && options.by != multiplier::onednn;
     numbers = options.accelerator                       ? precision::bf16
               : options.numbers != precision::automatic ? options.numbers
-              : stays                                   ? precision::stored
+              : stays                                   ? multiplies_bytes() ? precision::stored8 : precision::stored
               : multiplies_bfloat16()                   ? precision::bf16
                                                         : precision::f32;
 

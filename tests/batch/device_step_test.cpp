@@ -150,9 +150,9 @@ TEST(device_batch_step, all_arrays_of_a_call_are_on_the_device) {
         step.copy_inputs(policy, in, there);
         for (auto const* const array : {there.tokens, there.positions, there.requests, there.entries})
             device.expect_there(array, "inputs");
-        for (auto const* const array : {there.offsets, there.scored}) device.expect_there(array, "places");
+        for (auto const* const array : {there.offsets, there.scored.inputs}) device.expect_there(array, "places");
         device.expect_there(there.first_entries, "first_entries");
-        device.expect_there(there.mask, "mask");
+        device.expect_there(there.mask.words, "mask");
         EXPECT_EQ(there.size, static_cast<std::int64_t>(in.size()));
         EXPECT_EQ(std::vector<token_id>(there.tokens, there.tokens + there.size),
                   std::vector<token_id>(in.tokens.begin(), in.tokens.end()));

@@ -33,10 +33,12 @@ using multidraft::examples::aligned_array;
 using multidraft::examples::drafter_tensors;
 using multidraft::examples::gguf_file;
 using multidraft::examples::gguf_name;
+using multidraft::examples::keeps_blocks;
 using multidraft::examples::linear;
 using multidraft::examples::linear_maker;
 using multidraft::examples::llama_name;
 using multidraft::examples::model_config;
+using multidraft::examples::multiplies_bytes;
 using multidraft::examples::read_config;
 using multidraft::examples::team;
 using multidraft::examples::tensor_store;
@@ -220,6 +222,24 @@ TEST_F(gguf, gives_the_logits_of_the_same_weights_in_safetensors) {
                     << i;
             }
         }
+        // With inputs of 8 bits likewise, though not those of the floats.
+        std::vector<float> of_bytes;
+        for (int const threads : {1, 2}) {
+            transformer rounded(path(), options_for(precision::stored8, threads));
+            auto const logits = forward_chain(rounded, tokens, tokens.size());
+            if (threads == 1) of_bytes = logits;
+            EXPECT_TRUE(same_bits(logits, of_bytes));
+            rounded.keep(0, {});
+            for (std::size_t i = 0; i < tokens.size(); ++i) {
+                auto const width = static_cast<std::size_t>(vocabulary);
+                EXPECT_TRUE(same_bits(forward_chain(rounded, std::span(tokens).subspan(i, 1), 1),
+                                      std::span(of_bytes).subspan(i * width, width)))
+                    << i;
+            }
+        }
+        float largest = 0;
+        for (float const x : expected) largest = std::max(largest, std::abs(x));
+        for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(of_bytes[i], expected[i], 0.05F * largest) << i;
     }
 }
 
@@ -239,7 +259,8 @@ TEST_F(gguf, gives_rows_of_a_matrix) {
         by.multiply(one, 1, input.data(), count, out.data(), workspace.data());
         return out;
     };
-    for (auto const numbers : {precision::f32, precision::bf16, precision::int8, precision::stored}) {
+    for (auto const numbers :
+         {precision::f32, precision::bf16, precision::int8, precision::stored, precision::stored8}) {
         drafter_tensors read(tensors, numbers, multiplier::ours, 1, count, 1);
         linear_maker maker(numbers, multiplier::ours, 1, count);
         for (std::string const layer : {"model.layers.0.", "model.layers.1."})
@@ -265,9 +286,9 @@ TEST_F(gguf, gives_rows_of_a_matrix) {
 
 TEST_F(gguf, blocks_stay_unless_said_otherwise) {
     write_file(model());
-    EXPECT_EQ(transformer_weights(path()).numbers(), precision::stored);
-    EXPECT_NE(transformer_weights(path(), options_for(precision::automatic, 1, multiplier::onednn)).numbers(),
-              precision::stored);
+    EXPECT_EQ(transformer_weights(path()).numbers(), multiplies_bytes() ? precision::stored8 : precision::stored);
+    EXPECT_FALSE(
+        keeps_blocks(transformer_weights(path(), options_for(precision::automatic, 1, multiplier::onednn)).numbers()));
 }
 
 TEST_F(gguf, describes_the_model) {

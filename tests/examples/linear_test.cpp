@@ -162,7 +162,7 @@ TEST_P(linears, multiply) {
 
 // Parts of several types under one another, whose borders are not those of panels, with rows that a file has in another
 // order.
-TEST(linear_maker, stored_weights_have_the_bits_of_the_same_weights_in_float) {
+TEST(linear_maker, stored_weights_have_the_bits_of_the_same_weights_in_float_or_of_one_row) {
     struct shape {
         tensor_type type;
         std::int32_t outputs;
@@ -219,12 +219,24 @@ TEST(linear_maker, stored_weights_have_the_bits_of_the_same_weights_in_float) {
                     ASSERT_TRUE(same_bits(multiply(*made, count, active),
                                           std::span(due).first(static_cast<std::size_t>(count * made->outputs()))))
                         << made->description() << ", " << inputs << " inputs, " << count << " rows";
+            // Inputs of 8 bits: near that, and the same bits whatever the rows and threads.
+            auto const of_bytes =
+                linear_maker(precision::stored8, multiplier::ours, 1, most).make(parts, inputs, threads);
+            auto const rounded = multiply(*of_bytes, most, 1);
+            for (std::size_t i = 0; i < due.size(); ++i)
+                ASSERT_NEAR(rounded[i], due[i], 0.05F * std::sqrt(static_cast<float>(inputs)))
+                    << of_bytes->description() << ", " << inputs << " inputs";
+            for (std::int32_t count = 1; count < most; ++count)
+                for (int const active : {1, 3})
+                    ASSERT_TRUE(same_bits(multiply(*of_bytes, count, active),
+                                          std::span(rounded).first(static_cast<std::size_t>(count * made->outputs()))))
+                        << of_bytes->description() << ", " << inputs << " inputs, " << count << " rows";
         }
     }
 }
 
 TEST(linear_maker, refuses_what_onednn_has_not) {
-    for (precision const numbers : {precision::int8, precision::stored})
+    for (precision const numbers : {precision::int8, precision::stored, precision::stored8})
         EXPECT_MESSAGE(message_of<std::runtime_error>([&] { linear_maker(numbers, multiplier::onednn, 1, 64); }),
                        "oneDNN");
 }

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <random>
 #include <span>
@@ -288,7 +289,7 @@ std::vector<std::byte> some_blocks(tensor_type type, std::int32_t count, std::mt
 TEST(product, weights_in_blocks_give_the_bits_of_the_same_weights_in_float) {
     std::mt19937 random(5);
     for (kernel const* const k : product::kernels()) {
-        if (!product::in_blocks(k->weights)) continue;
+        if (!product::in_blocks(k->weights) || k->inputs == product::input_form::bytes) continue;
         tensor_type const type = k->weights == weight_type::q8_0   ? tensor_type::q8_0
                                  : k->weights == weight_type::q4_0 ? tensor_type::q4_0
                                                                    : tensor_type::q4_1;
@@ -346,6 +347,140 @@ TEST(product, weights_in_blocks_give_the_bits_of_the_same_weights_in_float) {
     }
 }
 
+/// A row of inputs as product.hpp rounds it to 8 bits: integers, and the scale of each 32.
+struct row_of_bytes {
+    std::vector<std::int32_t> integers;
+    std::vector<float> scales;
+
+    explicit row_of_bytes(std::span<float const> row) {
+        for (std::size_t from = 0; from < row.size(); from += 32) {
+            float largest = 0;
+            for (float const x : row.subspan(from, 32)) largest = std::max(largest, std::abs(x));
+            float const scale = largest / 127;
+            float const inverse = 1 / scale;
+            for (float const x : row.subspan(from, 32))
+                integers.push_back(std::isfinite(inverse) ? static_cast<std::int32_t>(std::nearbyint(x * inverse)) : 0);
+            scales.push_back(flushed(scale));
+        }
+    }
+};
+
+/// The product of a row of blocks in a file with such inputs, as product.hpp defines it.
+float sum_of(tensor_type type, std::byte const* blocks, row_of_bytes const& inputs) {
+    auto const half_at = [&](std::size_t at) {
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, blocks + at, sizeof bits);
+        std::vector<float> value(1);
+        tensor_view{tensor_type::f16, {1}, std::as_bytes(std::span(&bits, 1))}.read(0, value);
+        return value[0];
+    };
+    float sum = 0;
+    for (std::size_t b = 0; b < inputs.scales.size(); ++b, blocks += block_bytes(type)) {
+        std::byte const* const integers = blocks + (type == tensor_type::q4_1 ? 4 : 2);
+        std::int32_t products = 0;
+        std::int32_t all = 0;
+        for (std::size_t i = 0; i < 32; ++i) {
+            auto const bits = std::to_integer<std::int32_t>(integers[type == tensor_type::q8_0 ? i : i % 16]);
+            std::int32_t const q = type == tensor_type::q8_0
+                                       ? static_cast<std::int8_t>(bits)
+                                       : (i < 16 ? bits & 15 : bits >> 4) - (type == tensor_type::q4_0 ? 8 : 0);
+            products += q * inputs.integers[32 * b + i];
+            all += inputs.integers[32 * b + i];
+        }
+        float const scale = inputs.scales[b];
+        sum = multiply_add(static_cast<float>(products), flushed(half_at(0) * scale), sum);
+        if (type == tensor_type::q4_1) sum = multiply_add(half_at(2), flushed(scale * static_cast<float>(all)), sum);
+    }
+    return sum;
+}
+
+TEST(product, weights_in_blocks_times_bytes_give_the_bits_of_the_sum_as_defined) {
+    std::mt19937 random(6);
+    for (kernel const* const k : product::kernels()) {
+        if (k->inputs != product::input_form::bytes) continue;
+        tensor_type const type = k->weights == weight_type::q8_0   ? tensor_type::q8_0
+                                 : k->weights == weight_type::q4_0 ? tensor_type::q4_0
+                                                                   : tensor_type::q4_1;
+        for (auto const& shape : {std::pair{1, 32}, {3, 32}, {16, 64}, {25, 96}, {150, 64}, {31, 704}, {97, 2080}}) {
+            std::int32_t const outputs = shape.first;
+            std::int32_t const inputs = shape.second;
+            // Extreme integers, too: sums of 16 bits hold them.
+            std::vector<std::byte> bytes = some_blocks(type, outputs * inputs / 32, random);
+            if (outputs == 16)
+                for (std::size_t i = 0; i < bytes.size(); ++i)
+                    if (i % block_bytes(type) >= 4) bytes[i] = static_cast<std::byte>(i % 3 == 0 ? 0x80 : 0xff);
+            tensor_view const tensor{type, {outputs, inputs}, bytes};
+            std::int32_t const panels = (outputs + product::panel - 1) / product::panel;
+            guarded_bytes const weights(static_cast<std::size_t>(panels) * product::panel_bytes(*k, inputs));
+            std::byte* to = weights.data();
+            for (std::int32_t n = 0; n < outputs; n += product::panel, to += product::panel_bytes(*k, inputs)) {
+                std::vector<std::byte const*> rows;
+                for (std::int32_t i = n; i < std::min(n + product::panel, outputs); ++i)
+                    rows.push_back(tensor.stored_row(static_cast<std::size_t>(i)).data());
+                product::store_blocks(*k, rows, inputs, to);
+            }
+            std::int32_t const most = 64;
+            auto const stride = static_cast<std::size_t>(inputs) + 3;
+            auto const width = static_cast<std::size_t>(inputs);
+            std::vector<float> rows(stride * most);
+            for (float& x : rows) x = some_number(random);
+            // Of one sign and size, of zeros, and of numbers whose scale is denormal.
+            std::fill_n(rows.begin(), width, 1.0F);
+            std::fill_n(rows.begin() + static_cast<std::ptrdiff_t>(stride), width, -3.0F);
+            std::fill_n(rows.begin() + static_cast<std::ptrdiff_t>(2 * stride), width, 0.0F);
+            std::fill_n(rows.begin() + static_cast<std::ptrdiff_t>(3 * stride), width, 1e-37F);
+            std::fill_n(rows.begin() + static_cast<std::ptrdiff_t>(4 * stride), width, 1e-44F);
+            std::vector<float> due;
+            std::span<float const> const numbers = rows;
+            for (std::size_t r = 0; r < most; ++r) {
+                row_of_bytes const row(numbers.subspan(r * stride, width));
+                for (std::size_t n = 0; n < static_cast<std::size_t>(outputs); ++n)
+                    due.push_back(sum_of(type, tensor.stored_row(n).data(), row));
+            }
+            auto const wide = static_cast<std::size_t>(outputs) + 5;
+            for (std::int32_t count = 1; count <= most; ++count) {
+                auto const cut = static_cast<std::int32_t>(random() % static_cast<unsigned>(panels));
+                guarded_bytes const packed(product::packed_bytes(*k, inputs, count));
+                product::pack(*k, rows.data(), stride, count, inputs, true, packed.data());
+                std::vector<float> output(wide * static_cast<std::size_t>(count), -7.0F);
+                for (auto const& [first, last] : {std::pair{0, cut}, {cut, panels}})
+                    k->run({weights.data(), nullptr, outputs, first, last, product::steps(*k, inputs), packed.data(),
+                            count, output.data(), wide});
+                for (std::size_t i = 0; i < output.size(); ++i) {
+                    if (i % wide >= static_cast<std::size_t>(outputs)) {
+                        ASSERT_EQ(output[i], -7.0F) << "beyond the row";
+                        continue;
+                    }
+                    float const sum = due[i / wide * static_cast<std::size_t>(outputs) + i % wide];
+                    if (fused(*k))
+                        ASSERT_TRUE(same_bits(output[i], sum))
+                            << output[i] << " " << sum << " " << k->name << " type " << static_cast<int>(type) << ", "
+                            << outputs << " x " << inputs << ", row " << i / wide << " of " << count << ", output "
+                            << i % wide;
+                    else
+                        ASSERT_NEAR(output[i], sum, 1e-3F * (1 + std::abs(sum)));
+                }
+            }
+        }
+    }
+}
+
+TEST(product, inputs_that_are_no_numbers_give_none) {
+    for (kernel const* const k : product::kernels()) {
+        if (k->inputs != product::input_form::bytes) continue;
+        std::vector<std::byte> const weights(product::panel_bytes(*k, 64), std::byte{0x11});
+        for (float const wrong : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+            std::vector<float> row(64, 1.0F);
+            row[40] = wrong;
+            std::vector<std::byte> packed(product::packed_bytes(*k, 64, 1));
+            product::pack(*k, row.data(), row.size(), 1, 64, true, packed.data());
+            float got = 0;
+            k->run({weights.data(), nullptr, 1, 0, 1, product::steps(*k, 64), packed.data(), 1, &got, 1});
+            EXPECT_FALSE(std::isfinite(got)) << k->name << ' ' << wrong;
+        }
+    }
+}
+
 TEST(product, a_kernel_for_every_type) {
     for (auto const type : {weight_type::bf16, weight_type::f32, weight_type::int8, weight_type::q8_0,
                             weight_type::q4_0, weight_type::q4_1}) {
@@ -353,6 +488,10 @@ TEST(product, a_kernel_for_every_type) {
     }
     EXPECT_EQ(product::kernel_for(weight_type::bf16, false).inputs, product::input_form::floats);
     EXPECT_EQ(product::kernel_for(weight_type::f32, false).inputs, product::input_form::floats);
+    for (auto const type : {weight_type::q8_0, weight_type::q4_0, weight_type::q4_1}) {
+        EXPECT_EQ(product::kernel_for(type, false).inputs, product::input_form::floats);
+        EXPECT_EQ(product::kernel_for(type, true).inputs, product::input_form::bytes);
+    }
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ class Small(unittest.TestCase):
         """With every other token of the target; the trees are chosen at each step, or have a shape."""
         common = ("--target", self.model, "--tokens", "20", "--chat")
         turns = "hello\nwhat 12?\nhello again\n"
-        for numbers in ("f32", "stored", "bf16"):
+        for numbers in ("f32", "stored", "stored8", "bf16"):
             greedy = ("--temperature", "0", "--precision", numbers)
             plain = objects(*common, *greedy, "--method", "autoregressive", text=turns)
             for drafter in (("--drafter", self.drafter), ("--drafter", "block", "--tree", "auto"),

@@ -128,7 +128,7 @@ TEST_F(batch_step_on_a_stream, inputs_are_not_overwritten_before_they_are_copied
     ASSERT_EQ(step.draw(policy, rows_of_batch<float>{}), cudaSuccess) << "no children are drawn";
     EXPECT_TRUE(step.next_level().empty());
     ASSERT_EQ(step.copy_inputs(policy, step.target_inputs(), of_target, false), cudaSuccess);
-    EXPECT_EQ(of_target.mask, nullptr);
+    EXPECT_EQ(of_target.mask.words, nullptr);
     EXPECT_EQ(of_target.size, 4);
     ASSERT_EQ(copied(of_target, 2), cudaSuccess);
     ASSERT_EQ(step.verify(policy, rows_of_batch<float>{}, rows_of_batch<float>{}), cudaSuccess);

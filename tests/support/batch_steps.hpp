@@ -55,8 +55,8 @@ struct write_logit {
         index_t const first = in.first_entries[b];
         auto h = static_cast<std::uint64_t>(in.positions[i]);
         for (index_t j = 0; j < first; ++j) h = mixed(h ^ static_cast<std::uint64_t>(mine[j]));
-        for (std::int64_t j = 0; j < 64 * in.mask_words; ++j)
-            if ((in.mask[i * in.mask_words + j / 64] >> (j % 64) & 1U) != 0)
+        for (std::int64_t j = 0; j < 64 * in.mask.per_input; ++j)
+            if ((in.mask.words[i * in.mask.per_input + j / 64] >> (j % 64) & 1U) != 0)
                 h = mixed(h ^ static_cast<std::uint64_t>(mine[first + j]));
         h = mixed(h ^ static_cast<std::uint64_t>(k % vocabulary));
         auto const level = 16 * (h & 1023U) + (mixed(h) & noise);
@@ -93,11 +93,9 @@ struct steps_on_host {
                 in.entries.data(),
                 in.offsets.data(),
                 in.first_entries.data(),
-                in.scored.data(),
-                static_cast<std::int64_t>(in.scored.size()),
+                {in.scored.data(), static_cast<std::int64_t>(in.scored.size())},
                 in.first_row,
-                mask.data(),
-                in.mask_words()};
+                {mask.data(), in.mask_words()}};
     }
     template <class Target, class Draft>
     void compact(Target const& target, Draft const& draft) {

@@ -33,6 +33,19 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
+/// The mask of inputs in a device's memory: as `step_inputs::write_mask` writes it, so many words for each input. Null
+/// without.
+struct device_mask {
+    std::uint64_t const* words = nullptr;
+    std::int64_t per_input = 0;
+};
+
+/// Which inputs are scored, in a device's memory.
+struct device_scored {
+    std::int64_t const* inputs = nullptr;
+    std::int64_t size = 0;
+};
+
 /// The arrays of `step_inputs` in a device's memory, for an engine's kernels.
 struct device_inputs {
     std::int64_t size = 0;  ///< inputs
@@ -42,12 +55,9 @@ struct device_inputs {
     index_t const* entries = nullptr;
     std::int64_t const* offsets = nullptr;
     index_t const* first_entries = nullptr;
-    std::int64_t const* scored = nullptr;
-    std::int64_t scored_size = 0;
+    device_scored scored{};
     std::int64_t first_row = 0;
-    /// As `step_inputs::write_mask` writes it, `mask_words` words for each input; null without.
-    std::uint64_t const* mask = nullptr;
-    std::int64_t mask_words = 0;
+    device_mask mask{};
 };
 
 namespace detail {
@@ -344,23 +354,22 @@ public:
         there.entries = in.entries.data();
         there.offsets = in.offsets.data();
         there.first_entries = in.first_entries.data();
-        there.scored = in.scored.data();
-        there.scored_size = static_cast<std::int64_t>(in.scored.size());
+        there.scored = {in.scored.data(), static_cast<std::int64_t>(in.scored.size())};
         there.first_row = in.first_row;
-        there.mask_words = with_mask ? in.mask_words() : 0;
+        there.mask.per_input = with_mask ? in.mask_words() : 0;
         detail::array_places sizes;
         auto const place = [&](detail::array_places& places) {
             for (auto* const array : {&there.tokens, &there.positions, &there.requests, &there.entries})
                 places.send(*array, there.size);
             places.send(there.offsets, static_cast<std::int64_t>(in.offsets.size()));
             places.send(there.first_entries, static_cast<std::int64_t>(in.first_entries.size()));
-            places.send(there.scored, there.scored_size);
-            if (std::int64_t const words = there.size * there.mask_words; words > 0) {
+            places.send(there.scored.inputs, there.scored.size);
+            if (std::int64_t const words = there.size * there.mask.per_input; words > 0) {
                 std::uint64_t* mask_there = nullptr;
                 std::uint64_t* mask_here = nullptr;
                 places.room(mask_there, mask_here, words);
                 if (mask_here != nullptr) in.write_mask({mask_here, static_cast<std::size_t>(words)});
-                there.mask = mask_there;
+                there.mask.words = mask_there;
             }
         };
         return detail::in_order<error>([&] { return detail::send_arrays(inputs_, on, 0, sizes, place); },
