@@ -55,10 +55,34 @@ void store_rows(layout const& as, float const* rows, std::size_t stride, std::in
     }
 }
 
-/// The nearest integer, ties to even: added to 1.5 * 2^23 a number is rounded to one.
-MULTIDRAFT_INLINE bytes nearest_integers(floats v) {
-    floats const nearest = (v + 12582912.0F) - 12582912.0F;
-    return __builtin_convertvector(__builtin_convertvector(nearest, ints), bytes);
+/// The nearest integer, ties to even: added to 1.5 * 2^23 a number is rounded to one, in the lowest bits.
+MULTIDRAFT_INLINE ints nearest_integers(floats v) {
+    floats const shifted = v + 12582912.0F;
+    ints bits;
+    std::memcpy(&bits, &shifted, sizeof bits);
+    return bits - 0x4b400000;
+}
+
+/// In two steps: g++ does it lane by lane in one.
+MULTIDRAFT_INLINE bytes narrowed(ints v) {
+    using shorts = std::int16_t __attribute__((vector_size(2 * lanes)));
+    return __builtin_convertvector(__builtin_convertvector(v, shorts), bytes);
+}
+
+/// All lanes of integers in one, by halves.
+template <class F>
+MULTIDRAFT_INLINE std::int32_t folded(ints v, F const& f) {
+    using eight = std::int32_t __attribute__((vector_size(32)));
+    using four = std::int32_t __attribute__((vector_size(16)));
+    eight h[2];
+    std::memcpy(h, &v, sizeof h);
+    eight const of_eight = f(h[0], h[1]);
+    four q[2];
+    std::memcpy(q, &of_eight, sizeof q);
+    four const x = f(q[0], q[1]);
+    std::int32_t const a = f(x[0], x[2]);
+    std::int32_t const b = f(x[1], x[3]);
+    return f(a, b);
 }
 
 /// A block of inputs in 8 bits; `least` is that of the weights' integers, or 0 if they have one of their own. If there
@@ -73,8 +97,7 @@ MULTIDRAFT_INLINE void store_byte_block(float const* from, std::int32_t least, s
         size &= 0x7fffffff;
         most = size > most ? size : most;
     }
-    std::int32_t all = 0;
-    for (std::int32_t l = 0; l < lanes; ++l) all = std::max(all, most[l]);
+    std::int32_t const all = folded(most, [](auto a, auto b) { return a > b ? a : b; });
     float largest;
     std::memcpy(&largest, &all, sizeof largest);
     float scale = largest / 127;
@@ -83,12 +106,12 @@ MULTIDRAFT_INLINE void store_byte_block(float const* from, std::int32_t least, s
     if (scale < std::numeric_limits<float>::min()) scale = 0;
     ints sums{};
     for (std::int32_t i = 0; i < 2; ++i) {
-        bytes const y = in_range ? nearest_integers(x[i] * inverse) : bytes{};
-        std::memcpy(to + std::ptrdiff_t{i} * lanes, &y, sizeof y);
-        sums += __builtin_convertvector(y, ints);
+        ints const y = in_range ? nearest_integers(x[i] * inverse) : ints{};
+        bytes const stored = narrowed(y);
+        std::memcpy(to + std::ptrdiff_t{i} * lanes, &stored, sizeof stored);
+        sums += y;
     }
-    std::int32_t sum = 0;
-    for (std::int32_t l = 0; l < lanes; ++l) sum += sums[l];
+    std::int32_t const sum = folded(sums, [](auto a, auto b) { return a + b; });
     std::memcpy(to + byte_block_scale, &scale, sizeof scale);
     if (least == 0) {
         float const offset = scale * static_cast<float>(sum);
@@ -129,7 +152,7 @@ float largest(float const* numbers, std::int32_t n) {
 MULTIDRAFT_EXAMPLE_CLONES
 void nearest_integers(float const* numbers, std::int32_t n, float factor, std::int8_t* to) {
     for (std::int32_t i = 0; i < n; i += lanes) {
-        bytes const integers = nearest_integers(load(numbers + i, n - i) * factor);
+        bytes const integers = narrowed(nearest_integers(load(numbers + i, n - i) * factor));
         std::memcpy(to + i, &integers, sizeof integers);
     }
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -24,6 +27,7 @@
 #include "transformer/linear.hpp"
 #include "transformer/safetensors.hpp"
 #include "transformer/team.hpp"
+#include "transformer/tokenizer.hpp"
 
 namespace {
 
@@ -43,6 +47,7 @@ using multidraft::examples::read_config;
 using multidraft::examples::team;
 using multidraft::examples::tensor_store;
 using multidraft::examples::tensor_view;
+using multidraft::examples::tokenizer;
 using nlohmann::json;
 
 constexpr tensor_type all_types[] = {tensor_type::f32,  tensor_type::f16,  tensor_type::bf16,
@@ -406,5 +411,54 @@ TEST_F(gguf, other_models_are_refused) {
         {"tokenizer.ggml.eos_token_id = 4096", [](writer& w) { w.u32("tokenizer.ggml.eos_token_id", 4096); }}};
     for (auto const& [part, change] : wrong) EXPECT_MESSAGE(error_of(change), part);
 }
+
+#if defined MULTIDRAFT_SMOLLM && defined MULTIDRAFT_EXAMPLES_PCRE2
+// As llama.cpp's products do. Measured: a divergence of .0035 nats a row, and no likeliest token is another.
+TEST(smollm, inputs_of_8_bits_change_its_law_little) {
+    std::vector<token_id> const text = tokenizer(MULTIDRAFT_SMOLLM)
+                                           .encode(
+                                               "The sky is blue because of a phenomenon called Rayleigh scattering. "
+                                               "Sunlight that enters the atmosphere meets molecules of gas, which "
+                                               "scatter light of short wavelengths far more than that of long ones. "
+                                               "At sunset the light takes a longer way through the air, most of the "
+                                               "blue is scattered out of our line of sight, and what is left is red. "
+                                               "On the Moon there is no atmosphere, and the sky is black even by day. "
+                                               "Mars has a thin one, full of fine dust: its sky is the colour of "
+                                               "butterscotch, and blue around the setting sun. In short, what we call "
+                                               "the colour of the sky is that of the light which the air sends to us.");
+    std::vector<float> of_floats, of_bytes;
+    for (auto [numbers, logits] : {std::pair(precision::stored, &of_floats), {precision::stored8, &of_bytes}}) {
+        transformer model(MULTIDRAFT_SMOLLM, options_for(numbers));
+        *logits = forward_chain(model, text, text.size());
+    }
+    std::size_t const vocabulary = of_floats.size() / text.size();
+    double divergence = 0;
+    int others = 0;
+    for (std::size_t r = 0; r < text.size(); ++r) {
+        auto const p = std::span(of_floats).subspan(r * vocabulary, vocabulary);
+        auto const q = std::span(of_bytes).subspan(r * vocabulary, vocabulary);
+        auto const likeliest_p = std::ranges::max_element(p) - p.begin();
+        auto const likeliest_q = std::ranges::max_element(q) - q.begin();
+        others += likeliest_p != likeliest_q ? 1 : 0;
+        auto const log_sum = [](std::span<float const> row, float largest) {
+            double sum = 0;
+            for (float const x : row) sum += std::exp(static_cast<double>(x - largest));
+            return std::log(sum) + static_cast<double>(largest);
+        };
+        double const of_p = log_sum(p, p[static_cast<std::size_t>(likeliest_p)]);
+        double const of_q = log_sum(q, q[static_cast<std::size_t>(likeliest_q)]);
+        for (std::size_t i = 0; i < vocabulary; ++i) {
+            double const log_p = static_cast<double>(p[i]) - of_p;
+            divergence += std::exp(log_p) * (log_p - static_cast<double>(q[i]) + of_q);
+        }
+    }
+    divergence /= static_cast<double>(text.size());
+    RecordProperty("divergence", std::to_string(divergence));
+    RecordProperty("others", others);
+    EXPECT_GT(divergence, 1e-5);
+    EXPECT_LT(divergence, 0.02) << text.size() << " rows, " << others << " of another likeliest token";
+    EXPECT_LT(others, static_cast<int>(text.size()) / 12);
+}
+#endif
 
 }  // namespace

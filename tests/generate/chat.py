@@ -206,7 +206,9 @@ class Small(unittest.TestCase):
 
 class SmolLM2(unittest.TestCase):
     def test_answers(self):
-        common = ("--target", REAL, "--temperature", "0", "--tokens", "16", "--chat", "What is the capital of France?")
+        # Two answers are nearly equal here: with inputs of 8 bits, as with llama.cpp's, it begins with "L'".
+        common = ("--target", REAL, "--temperature", "0", "--tokens", "16", "--precision", "stored", "--chat",
+                  "What is the capital of France?")
         for method in (("--method", "naive/lookup"), ("--method", "autoregressive"), ()):
             (one,) = objects(*common, *method)
             self.assertEqual(one["text"], "The capital of France is Paris.")
