@@ -167,7 +167,11 @@ constexpr std::int32_t sums_of(std::int32_t heads) {
     return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
-/// The scores of `H` heads for `G` groups of 16 entries. Each score is one sum over d in order.
+/// Fetches a cache line of the cache of keys and values: a long one is read from memory in every layer.
+MULTIDRAFT_INLINE void fetch_line(float const* at) { __builtin_prefetch(at, 0, 2); }
+
+/// The scores of `H` heads for `G` groups of 16 entries. Each score is one sum over d in order. The keys of the next
+/// groups are fetched meanwhile.
 template <std::int32_t H, std::int32_t G>
 MULTIDRAFT_INLINE void score_groups(float const* keys, std::int32_t dim, float const* queries, float* scores,
                                     std::int32_t stride) {
@@ -175,7 +179,9 @@ MULTIDRAFT_INLINE void score_groups(float const* keys, std::int32_t dim, float c
     for (std::int32_t d = 0; d < dim; ++d) {
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::int32_t v = 0; v < G * parts; ++v) {
-            vector key = load_vector(keys + (v / parts * dim + d) * lanes + v % parts * vector_lanes);
+            float const* const at = keys + (v / parts * dim + d) * lanes + v % parts * vector_lanes;
+            if (v % parts == 0) fetch_line(at + G * dim * lanes);
+            vector key = load_vector(at);
             keep_in_register(key);
             MULTIDRAFT_EXAMPLE_UNROLL
             for (std::int32_t h = 0; h < H; ++h) total[h][v] += key * queries[h * dim + d];
@@ -216,6 +222,9 @@ MULTIDRAFT_INLINE float exponentials(float* scores, std::int32_t count, float sc
     return sum(total);
 }
 
+/// How many entries ahead values are fetched.
+constexpr std::ptrdiff_t entries_ahead = 24;
+
 /// The weighted sums of 16 C numbers of the values for `H` heads, in the order of the attended entries; `out` has whole
 /// vectors.
 template <std::int32_t H, std::int32_t C>
@@ -228,6 +237,7 @@ MULTIDRAFT_INLINE void gather(attention_view const& cache, run const* attended, 
         for (std::int32_t i = 0; i < attended[k].count; ++i, ++weights, value += padded) {
             MULTIDRAFT_EXAMPLE_UNROLL
             for (std::int32_t v = 0; v < C * parts; ++v) {
+                if (v % parts == 0) fetch_line(value + entries_ahead * padded + v * vector_lanes);
                 vector entry = load_vector(value + v * vector_lanes);
                 keep_in_register(entry);
                 MULTIDRAFT_EXAMPLE_UNROLL
