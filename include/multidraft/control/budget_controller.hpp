@@ -83,6 +83,7 @@ public:
     void start() {
         balance_ = {};
         count_.idle = 0;
+        count_.interval = idle_steps;
         count_.unseen += 2 * options_.memory;
     }
 
@@ -92,9 +93,12 @@ public:
         step_.chances.clear();
         step_.shape = topology();
         step_.levels = 0;
-        if (situation.depth < 1 || count_.idle % idle_steps != 0) return 0;
+        if (situation.depth < 1 || count_.idle % count_.interval != 0) return 0;
         fade();
-        if (past_.gain < -most_lost) return 0;
+        if (past_.gain < -most_lost || past_.realised < -most_lost_tokens) {
+            count_.interval = most_idle_steps;
+            return 0;
+        }
         step_.levels = asked_.choose(std::min(situation.depth, options_.levels), times_.draft, step_.price);
         if (seconds_of({1, 1, 0}) - seconds_of_nothing() > allowed()) step_.levels = 0;
         return step_.levels;
@@ -142,7 +146,7 @@ public:
         double const seconds = seconds_of(offers[best]);
         past_.tokens += tokens;
         past_.seconds += seconds;
-        past_.gain += tokens - seconds / at_least(nothing);
+        past_.gain += tokens / (1 + least_gain) - seconds / at_least(nothing);
         return best;
     }
 
@@ -169,7 +173,10 @@ public:
             ++count_.idle;
             return;
         }
-        count_.idle = 0;
+        bool const drafted = outcome.tree.size() > 1;
+        past_.realised += 1 + static_cast<double>(outcome.path.size()) - expected / at_least(seconds_of_nothing());
+        count_.idle = drafted ? 0 : 1;
+        count_.interval = drafted ? idle_steps : std::min(2 * count_.interval, most_idle_steps);
         fade();
         if (step_.chances.size() < 2 || step_.chances.size() != static_cast<std::size_t>(step_.shape.size())) return;
         rates_.outcomes.learn(step_.shape, outcome);
@@ -180,9 +187,16 @@ public:
     [[nodiscard]] step_times const& times() const noexcept { return times_; }
 
 private:
-    static constexpr std::int32_t idle_steps = 8;  ///< without drafts, until the next choice
+    /// Without drafts, until the next choice; twice as many after each that drafted nothing, up to the most, and those
+    /// at once where drafts have lost. A call of the drafter also takes caches from the next calls of the target.
+    static constexpr std::int32_t idle_steps = 8;
+    static constexpr std::int32_t most_idle_steps = 64;
     static constexpr double first = 4;             ///< weight of the step itself in the price, in steps
-    static constexpr double most_lost = 0.5;       ///< in tokens, before nothing is drafted
+    static constexpr double most_lost = 0.25;      ///< of tokens expected, before nothing is drafted
+    static constexpr double most_lost_tokens = 3;  ///< of those that came
+    /// By how much steps with drafts are to be faster: the best of several offers promises more than it holds, and
+    /// times that were measured apart are of warmer caches.
+    static constexpr double least_gain = 0.04;
 
     static double at_least(double seconds) noexcept { return std::max(seconds, 1e-12); }
     [[nodiscard]] double seconds_of_nothing() const { return times_.target(1) + times_.library[0].step; }
@@ -209,7 +223,7 @@ private:
             rates_.expectations.pass(count_.unseen - 1);
         }
         double const kept = std::pow(1 - 1 / options_.memory, count_.unseen);
-        past_ = {kept * past_.tokens, kept * past_.seconds, kept * past_.gain};
+        past_ = {kept * past_.tokens, kept * past_.seconds, kept * past_.gain, kept * past_.realised};
         count_.unseen = 0;
     }
 
@@ -217,7 +231,8 @@ private:
     struct sums {
         double tokens = 0;
         double seconds = 0;
-        double gain = 0;  ///< tokens beyond those of the same seconds without drafts
+        double gain = 0;      ///< tokens beyond those that the same seconds have without drafts, and `least_gain`
+        double realised = 0;  ///< the same of the tokens that came, of which `gain` has those expected
     };
 
     struct rates {
@@ -226,7 +241,8 @@ private:
     };
     struct counts {
         std::int32_t idle = 0;  ///< steps since the last call of the drafter
-        double unseen = 0;      ///< steps by which the counts have yet to decay
+        std::int32_t interval = idle_steps;
+        double unseen = 0;  ///< steps by which the counts have yet to decay
     };
     struct scratch {
         std::vector<std::int32_t> rows;
