@@ -96,7 +96,7 @@ public:
         if (situation.depth < 1 || count_.idle % count_.interval != 0) return 0;
         fade();
         if (past_.gain < -most_lost || past_.realised < -most_lost_tokens) {
-            count_.interval = most_idle_steps;
+            count_.interval = longest_interval();
             return 0;
         }
         step_.levels = asked_.choose(std::min(situation.depth, options_.levels), times_.draft, step_.price);
@@ -175,8 +175,13 @@ public:
         }
         bool const drafted = outcome.tree.size() > 1;
         past_.realised += 1 + static_cast<double>(outcome.path.size()) - expected / at_least(seconds_of_nothing());
-        count_.idle = drafted ? 0 : 1;
-        count_.interval = drafted ? idle_steps : std::min(2 * count_.interval, most_idle_steps);
+        if (drafted || longest_interval() == idle_steps) {
+            count_.idle = 0;
+            count_.interval = idle_steps;
+        } else {
+            count_.idle = 1;
+            count_.interval = std::min(2 * count_.interval, longest_interval());
+        }
         fade();
         if (step_.chances.size() < 2 || step_.chances.size() != static_cast<std::size_t>(step_.shape.size())) return;
         rates_.outcomes.learn(step_.shape, outcome);
@@ -199,6 +204,8 @@ private:
     static constexpr double least_gain = 0.04;
 
     static double at_least(double seconds) noexcept { return std::max(seconds, 1e-12); }
+    /// Where drafts take no call, as those from the text, nothing is gained by asking seldom.
+    [[nodiscard]] std::int32_t longest_interval() const { return times_.draft(1) > 0 ? most_idle_steps : idle_steps; }
     [[nodiscard]] double seconds_of_nothing() const { return times_.target(1) + times_.library[0].step; }
     [[nodiscard]] double seconds_of(tree_offer const& one) const {
         return times_.target(one.nodes + 1) + times_.draft(std::max(step_.levels, 1)) + times_.library[0].step +
