@@ -79,7 +79,8 @@ TESTED = {
     "generate --precision int8": "{generate} --precision int8 --tokens 8",
     "generate --precision bf16": "{generate} --precision bf16 --tokens 8",
     "generate --prompt-file FILE --parallel N": "printf 'A man\\nHe\\n' > {work}/prompts && {generate} --prompt-file {work}/prompts --parallel 2 --tokens 8",
-    "--precision int8": "{generate} --precision int8 --tokens 8",
+    "--precision stored8": "{generate} --precision stored8 --tokens 8",
+    "generate --precision stored8": "{generate} --precision stored8 --tokens 8",
     "generate --precision stored": "{generate} --precision stored --tokens 8",
     "--precision stored": "{generate} --precision stored --tokens 8",
     "--target p.npy --draft q.npy --drafts 3": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3",
@@ -124,6 +125,7 @@ UNTESTED = {
     'mpirun -n 2 build/examples/tensor_parallel --prompt "And the LORD said unto Moses," --tree 3x2x1':
         "needs MPI; the test examples.tensor_parallel runs the program",
     "generate --precision f32": "the test examples.tensor_parallel compares its text",
+    "generate --chat --precision stored": "tests/generate/chat.py runs it where the model is",
     "--draft-in-shards": "needs MPI; the test examples.sharded uses it",
     "--temperature": "of sharded; the test examples.sharded uses it",
     "--top-k": "of sharded; the test examples.sharded uses it",
