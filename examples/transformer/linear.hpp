@@ -24,11 +24,10 @@ enum class precision {
     bf16,       ///< inputs and weights are rounded to bfloat16
     f32,        ///< weights as the file has them, inputs in float
     stored,     ///< the same sums, bit for bit, of weights that stay in the blocks of a GGUF file
-    stored8,    ///< the same blocks of weights times inputs rounded to blocks of 8 bits, as llama.cpp multiplies them,
-              ///< and bfloat16 times inputs rounded to it: another function, whose further rows take a fraction of the
-              ///< time
-    int8,  ///< weights of 8 bits with a scale per row, inputs rounded to bfloat16: another function, with half the
-           ///< bytes
+    /// The same blocks times inputs rounded to blocks of 8 bits, as llama.cpp multiplies them, and bfloat16 times
+    /// inputs rounded to it: another function, whose further rows take a fraction of the time.
+    stored8,
+    int8,  ///< weights of 8 bits with a scale per row, inputs rounded to bfloat16: another function, half the bytes
 };
 
 /// Whether weights stay in the blocks of a GGUF file.

@@ -6,9 +6,8 @@
 // - `integers`, `floats`, and `lanes`, the 32-bit lanes of either. `load(from)`; `broadcast(from)`, four bytes in all
 //   lanes; `low_nibbles`, `high_nibbles`, of each byte. `to_floats(integers)`, `halves(from)`, `all(float const*)`,
 //   `multiplied(a, b)`, `add(sum, a, b)`, a multiply-add, `zero()`, `no_integers()`, `write(floats, to)`.
-// - `has_dot`; then `dot(sums, weights, inputs)` adds the products of four bytes of a lane, of weights without a sign
-// and
-//   inputs with one. Otherwise `pairs(weights, inputs)` gives sums of two such products in 16 bits; `add16`, `add32`;
+// - `has_dot`; then `dot(sums, weights, inputs)` adds the products of four bytes of a lane, of which weights have no
+//   sign. Otherwise `pairs(weights, inputs)` gives sums of two such products in 16 bits; `add16`, `add32`;
 //   `widened(pairs, factor)`, their sums by lanes of 32 bits, times 1 or 16.
 // - `together`, `of_many` and `panels(R)` as arithmetics have them.
 #pragma once
