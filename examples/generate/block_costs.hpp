@@ -26,16 +26,16 @@ namespace multidraft::examples {
 /// after the other. The settings' choices are left as none.
 inline step_times measure_block_times(transformer& target, method const& how, std::span<token_id const> prompt,
                                       generation_options options, std::int32_t nodes, std::int32_t levels) {
+    // The first calls are slower, most of all without drafts: it takes some until the weights, and nothing else, are in
+    // the caches.
+    constexpr std::int32_t without_drafts = 96;
+    constexpr std::int32_t with_drafts = 32;
+    std::int32_t const most_tokens = options.max_tokens;
     // Calls of several rows take longer after a longer text, which all of them read.
-    constexpr std::size_t usual = 128;
+    std::size_t const usual = static_cast<std::size_t>(std::clamp(target.context_limit() - without_drafts, 0, 128));
     std::vector<token_id> text(prompt.begin(), prompt.end());
     while (!prompt.empty() && text.size() + prompt.size() <= usual)
         text.insert(text.end(), prompt.begin(), prompt.end());
-    if (static_cast<std::int64_t>(text.size()) + 64 > target.context_limit()) text.assign(prompt.begin(), prompt.end());
-    // The first calls are slower, most of all without drafts: it takes some until the weights, and nothing else, are in
-    // the caches.
-    std::int32_t const most = options.max_tokens;
-    auto const tokens_of = [&](std::int32_t drafted) { return std::min(most, drafted > 0 ? 32 : 96); };
     options.stop_tokens.clear();
     options.request = ~options.request;  // other draws than the text's
     struct size {
@@ -62,7 +62,7 @@ inline step_times measure_block_times(transformer& target, method const& how, st
                                     .credit = 1e9,
                                     .learns_times = false});
             settings().choices = &free;
-            options.max_tokens = tokens_of(one.nodes);
+            options.max_tokens = std::min(most_tokens, one.nodes > 0 ? with_drafts : without_drafts);
             options.observer = [&one](step_view const& step) {
                 for (node_id v = 0; v < step.tree.size(); ++v) one.inner += step.tree.children(v).count > 0 ? 1 : 0;
             };
@@ -98,9 +98,9 @@ inline step_times measure_block_times(transformer& target, method const& how, st
     // than without drafts is the choice.
     double const none = median_of(sizes.front().library);
     size const& least = sizes[2];
-    size const& largest = sizes.back();
-    double const more = of_step(largest.inner, largest) - of_step(least.inner, least);
-    double const inner = more > 0 ? std::max(0.0, (median_of(largest.library) - median_of(least.library)) / more) : 0;
+    size const& most = sizes.back();
+    double const more = of_step(most.inner, most) - of_step(least.inner, least);
+    double const inner = more > 0 ? std::max(0.0, (median_of(most.library) - median_of(least.library)) / more) : 0;
     auto const choosing = [&](size const& one) { return std::max(0.0, median_of(one.library) - none - inner); };
     std::vector<std::pair<std::int32_t, double>> of_draft{{1, median_of(sizes[1].draft) + choosing(sizes[1])}};
     if (levels > 1)

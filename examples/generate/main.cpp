@@ -333,9 +333,9 @@ int run(int argc, char** argv) {
            "in float; stored: the same bits, but weights in the blocks of a GGUF file stay so, in a fraction of the "
            "bytes; stored8: these blocks with inputs rounded to 8 bits, as llama.cpp multiplies them; "
            "int8: weights of 8 bits with a scale a row, which halves what a step reads and is another "
-           "model, of slightly other probabilities; auto: stored8 for a GGUF file in blocks (stored where the CPU has "
-           "no "
-           "vectors of bytes), else bf16 where the CPU has instructions for it, else f32")
+           "model, of slightly other probabilities; auto: stored8 for a GGUF file in blocks, or stored where the CPU "
+           "has "
+           "no vectors of bytes, else bf16 where the CPU has instructions for it, else f32")
         ->check(CLI::IsMember({"auto", "bf16", "f32", "stored", "stored8", "int8"}))
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);

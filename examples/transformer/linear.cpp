@@ -15,6 +15,28 @@
 #include "transformer/product.hpp"
 
 namespace multidraft::examples {
+/// Weights of many matrices one after another, on huge pages: most matrices of a small model are smaller than one.
+class weight_memory {
+public:
+    /// Room on a cache line, with contents that the caller sets.
+    [[nodiscard]] std::shared_ptr<std::byte> take(std::size_t bytes) {
+        bytes = (bytes + 63) / 64 * 64;
+        if (memory_ == nullptr || bytes > memory_->size() - used_) {
+            memory_ =
+                std::make_shared<aligned_array<std::byte>>(aligned_array<std::byte>::unset(std::max(bytes, chunk)));
+            used_ = 0;
+        }
+        used_ += bytes;
+        return {memory_, memory_->data() + used_ - bytes};
+    }
+
+private:
+    static constexpr std::size_t chunk = std::size_t{32} << 20U;  // pages that are not used take no memory
+
+    std::shared_ptr<aligned_array<std::byte>> memory_{};
+    std::size_t used_ = 0;
+};
+
 namespace {
 
 using kernels::bfloat16;
@@ -59,28 +81,6 @@ weight_type stored_type(tensor_type type) noexcept {
     }
     return weight_type::f32;
 }
-
-/// Weights of many matrices one after another, on huge pages: most matrices of a small model are smaller than one.
-class weight_memory {
-public:
-    /// Room on a cache line, with contents that the caller sets.
-    [[nodiscard]] std::shared_ptr<std::byte> take(std::size_t bytes) {
-        bytes = (bytes + 63) / 64 * 64;
-        if (memory_ == nullptr || bytes > memory_->size() - used_) {
-            memory_ =
-                std::make_shared<aligned_array<std::byte>>(aligned_array<std::byte>::unset(std::max(bytes, chunk)));
-            used_ = 0;
-        }
-        used_ += bytes;
-        return {memory_, memory_->data() + used_ - bytes};
-    }
-
-private:
-    static constexpr std::size_t chunk = std::size_t{32} << 20U;  // pages that are not used take no memory
-
-    std::shared_ptr<aligned_array<std::byte>> memory_{};
-    std::size_t used_ = 0;
-};
 
 /// Products by product.hpp.
 class streamed_linear final : public linear {
@@ -315,10 +315,6 @@ bool multiplies_bfloat16() {
 
 bool multiplies_bytes() { return product::kernel_for(weight_type::q4_1, true).name != std::string_view("portable"); }
 
-struct linear_maker::memory {
-    weight_memory weights{};
-};
-
 struct linear_maker::library {
     dnnl::memory::data_type type;
     std::int32_t most_rows;
@@ -366,7 +362,7 @@ struct linear_maker::library {
 };
 
 linear_maker::linear_maker(precision numbers, multiplier by, std::size_t model_bytes, std::int32_t most_rows)
-    : numbers_(numbers), memory_(std::make_unique<memory>()) {
+    : numbers_(numbers), memory_(std::make_unique<weight_memory>()) {
     bool const by_library =
         by == multiplier::onednn || (by == multiplier::automatic && suits_onednn(numbers, model_bytes));
     if (!by_library) return;
@@ -397,7 +393,7 @@ std::unique_ptr<linear> linear_maker::make(std::vector<part> const& parts, std::
                 from, parts.end(), [&](linear_maker::part const& p) { return stored_type(p.tensor->type) != type; });
             bool const rounded = numbers_ == precision::stored8 && type != weight_type::f32;
             made.push_back(std::make_unique<streamed_linear>(std::vector(from, end), product::kernel_for(type, rounded),
-                                                             inputs, rounded, memory_->weights, threads));
+                                                             inputs, rounded, *memory_, threads));
             from = end;
         }
         if (made.size() == 1) return std::move(made.front());
@@ -410,8 +406,8 @@ std::unique_ptr<linear> linear_maker::make(std::vector<part> const& parts, std::
                              : widened                   ? weight_type::f32
                                                          : weight_type::bf16;
     bool const rounded = numbers_ != precision::f32;
-    return std::make_unique<streamed_linear>(parts, product::kernel_for(type, rounded), inputs, rounded,
-                                             memory_->weights, threads);
+    return std::make_unique<streamed_linear>(parts, product::kernel_for(type, rounded), inputs, rounded, *memory_,
+                                             threads);
 }
 
 }  // namespace multidraft::examples

@@ -74,6 +74,8 @@ public:
                           std::byte* workspace) const = 0;
 };
 
+class weight_memory;
+
 /// Makes the matrices of a model.
 class linear_maker {
 public:
@@ -93,9 +95,8 @@ public:
 
 private:
     precision numbers_;
-    struct memory;
     struct library;
-    std::unique_ptr<memory> memory_;
+    std::unique_ptr<weight_memory> memory_;
     std::unique_ptr<library> library_{};  ///< null if product.hpp is used
 };
 

@@ -38,6 +38,10 @@ MULTIDRAFT_EXAMPLE_INLINE __m256i bytes_at(std::byte const* from) {
     return _mm256_loadu_si256(static_cast<__m256i const*>(static_cast<void const*>(from)));
 }
 
+MULTIDRAFT_EXAMPLE_INLINE __m256 eight_halves_at(std::byte const* from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<__m128i const*>(static_cast<void const*>(from))));
+}
+
 constexpr long long two_seconds = static_cast<long long>(0xffff0000ffff0000ULL);
 constexpr __m256i mask_of_seconds = {two_seconds, two_seconds, two_seconds, two_seconds};
 
@@ -167,18 +171,15 @@ struct block_weights : multiply_add {
         __m256 d_a, d_b, m_a, m_b;
         __m256 shifted_a, shifted_b;  ///< d for an integer that is left where the second one of a word lies
     };
-    static MULTIDRAFT_EXAMPLE_INLINE __m256 halves_at(std::byte const* from) {
-        return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<__m128i const*>(static_cast<void const*>(from))));
-    }
     static MULTIDRAFT_EXAMPLE_INLINE __m256 times(__m256 d, float x) { return _mm256_mul_ps(d, _mm256_set1_ps(x)); }
     static MULTIDRAFT_EXAMPLE_INLINE void read_scales(std::byte const* from, scales& to) {
-        to.d_a = halves_at(from);
-        to.d_b = halves_at(from + 16);
+        to.d_a = eight_halves_at(from);
+        to.d_b = eight_halves_at(from + 16);
         to.shifted_a = times(to.d_a, 1.0F / (layout::largest + 1));
         to.shifted_b = times(to.d_b, 1.0F / (layout::largest + 1));
         if constexpr (layout::has_least) {
-            to.m_a = halves_at(from + 32);
-            to.m_b = halves_at(from + 48);
+            to.m_a = eight_halves_at(from + 32);
+            to.m_b = eight_halves_at(from + 48);
         } else {
             to.m_a = times(to.d_a, layout::least);
             to.m_b = times(to.d_b, layout::least);
@@ -230,9 +231,7 @@ struct bytes_in_8_lanes {
         return _mm256_madd_epi16(pairs, _mm256_set1_epi16(factor));
     }
     static MULTIDRAFT_EXAMPLE_INLINE __m256 to_floats(__m256i x) { return _mm256_cvtepi32_ps(x); }
-    static MULTIDRAFT_EXAMPLE_INLINE __m256 halves(std::byte const* from) {
-        return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<__m128i const*>(static_cast<void const*>(from))));
-    }
+    static MULTIDRAFT_EXAMPLE_INLINE __m256 halves(std::byte const* from) { return eight_halves_at(from); }
     static MULTIDRAFT_EXAMPLE_INLINE __m256 multiplied(__m256 a, __m256 b) { return _mm256_mul_ps(a, b); }
     static MULTIDRAFT_EXAMPLE_INLINE __m256 add(__m256 sum, __m256 a, __m256 b) { return _mm256_fmadd_ps(a, b, sum); }
 };

@@ -106,27 +106,28 @@ concept arithmetic_of_bytes = requires {
     typename A::integers;
 };
 
+/// What units have in common whose weights are read group by group.
+template <class A>
+struct unit_of_groups {
+    static constexpr std::ptrdiff_t input_bytes = input_step;
+    static constexpr std::ptrdiff_t fetch_distance = 4096;
+    static constexpr std::ptrdiff_t fetches = input_step / A::group_input_bytes;
+};
 /// What is taken whole, a step or a block: its steps, its scales and the bytes of a panel's weights.
 ///
 /// - `fetch_distance`: how far ahead of the product weights are fetched, in a tile that reads them from memory.
 /// - `fetches`: how often a tile fetches for others in a step.
 template <class A>
-struct unit {
+struct unit : unit_of_groups<A> {
     struct scales {};
     static constexpr std::int32_t steps = 1;
     static constexpr std::ptrdiff_t bytes = input_step / A::group_input_bytes * A::group_bytes;
-    static constexpr std::ptrdiff_t input_bytes = input_step;
-    static constexpr std::ptrdiff_t fetch_distance = 4096;
-    static constexpr std::ptrdiff_t fetches = input_step / A::group_input_bytes;
 };
 template <arithmetic_in_blocks A>
-struct unit<A> {
+struct unit<A> : unit_of_groups<A> {
     using scales = typename A::scales;
     static constexpr std::int32_t steps = 2;
     static constexpr std::ptrdiff_t bytes = A::scale_bytes + steps * input_step / A::group_input_bytes * A::group_bytes;
-    static constexpr std::ptrdiff_t input_bytes = input_step;
-    static constexpr std::ptrdiff_t fetch_distance = 4096;
-    static constexpr std::ptrdiff_t fetches = input_step / A::group_input_bytes;
 };
 template <arithmetic_of_bytes A>
 struct unit<A> {

@@ -207,6 +207,14 @@ TEST_F(gguf, gives_the_logits_of_the_same_weights_in_safetensors) {
             EXPECT_TRUE(same_bits(ours.features(), theirs.features()));
             EXPECT_EQ(ours.features().size(), 3 * hidden * tokens.size());
         }
+        auto const expect_one_by_one = [&](transformer& model, std::span<float const> due) {
+            auto const width = static_cast<std::size_t>(vocabulary);
+            model.keep(0, {});
+            for (std::size_t i = 0; i < tokens.size(); ++i)
+                EXPECT_TRUE(
+                    same_bits(forward_chain(model, std::span(tokens).subspan(i, 1), 1), due.subspan(i * width, width)))
+                    << i;
+        };
         // Blocks that stay as they are, one token at a time and together, give the bits of the floats.
         transformer floats(directory, options_for(precision::f32, 1, multiplier::ours));
         floats.expose_features(layers);
@@ -219,13 +227,7 @@ TEST_F(gguf, gives_the_logits_of_the_same_weights_in_safetensors) {
             EXPECT_TRUE(same_bits(forward_chain(stored, tokens, tokens.size()), expected)) << threads << tied;
             EXPECT_TRUE(same_bits(stored.hidden_states(), floats.hidden_states()));
             EXPECT_TRUE(same_bits(stored.features(), floats.features()));
-            stored.keep(0, {});
-            for (std::size_t i = 0; i < tokens.size(); ++i) {
-                auto const width = static_cast<std::size_t>(vocabulary);
-                EXPECT_TRUE(same_bits(forward_chain(stored, std::span(tokens).subspan(i, 1), 1),
-                                      std::span(expected).subspan(i * width, width)))
-                    << i;
-            }
+            expect_one_by_one(stored, expected);
         }
         // With inputs of 8 bits likewise, though not those of the floats.
         std::vector<float> of_bytes;
@@ -234,13 +236,7 @@ TEST_F(gguf, gives_the_logits_of_the_same_weights_in_safetensors) {
             auto const logits = forward_chain(rounded, tokens, tokens.size());
             if (threads == 1) of_bytes = logits;
             EXPECT_TRUE(same_bits(logits, of_bytes));
-            rounded.keep(0, {});
-            for (std::size_t i = 0; i < tokens.size(); ++i) {
-                auto const width = static_cast<std::size_t>(vocabulary);
-                EXPECT_TRUE(same_bits(forward_chain(rounded, std::span(tokens).subspan(i, 1), 1),
-                                      std::span(of_bytes).subspan(i * width, width)))
-                    << i;
-            }
+            expect_one_by_one(rounded, of_bytes);
         }
         float largest = 0;
         for (float const x : expected) largest = std::max(largest, std::abs(x));
@@ -432,6 +428,11 @@ TEST(smollm, inputs_of_8_bits_change_its_law_little) {
         *logits = forward_chain(model, text, text.size());
     }
     std::size_t const vocabulary = of_floats.size() / text.size();
+    auto const log_sum = [](std::span<float const> row, float largest) {
+        double sum = 0;
+        for (float const x : row) sum += std::exp(static_cast<double>(x - largest));
+        return std::log(sum) + static_cast<double>(largest);
+    };
     double divergence = 0;
     int others = 0;
     for (std::size_t r = 0; r < text.size(); ++r) {
@@ -440,11 +441,6 @@ TEST(smollm, inputs_of_8_bits_change_its_law_little) {
         auto const likeliest_p = std::ranges::max_element(p) - p.begin();
         auto const likeliest_q = std::ranges::max_element(q) - q.begin();
         others += likeliest_p != likeliest_q ? 1 : 0;
-        auto const log_sum = [](std::span<float const> row, float largest) {
-            double sum = 0;
-            for (float const x : row) sum += std::exp(static_cast<double>(x - largest));
-            return std::log(sum) + static_cast<double>(largest);
-        };
         double const of_p = log_sum(p, p[static_cast<std::size_t>(likeliest_p)]);
         double const of_q = log_sum(q, q[static_cast<std::size_t>(likeliest_q)]);
         for (std::size_t i = 0; i < vocabulary; ++i) {

@@ -286,13 +286,30 @@ std::vector<std::byte> some_blocks(tensor_type type, std::int32_t count, std::mt
     return all;
 }
 
+/// The type in a file of weights in blocks.
+tensor_type blocks_of(weight_type weights) {
+    return weights == weight_type::q8_0   ? tensor_type::q8_0
+           : weights == weight_type::q4_0 ? tensor_type::q4_0
+                                          : tensor_type::q4_1;
+}
+
+/// Writes blocks as a kernel reads them.
+void store(kernel const& k, tensor_view const& tensor, std::byte* to) {
+    auto const outputs = static_cast<std::int32_t>(tensor.shape[0]);
+    auto const inputs = static_cast<std::int32_t>(tensor.shape[1]);
+    for (std::int32_t n = 0; n < outputs; n += product::panel, to += product::panel_bytes(k, inputs)) {
+        std::vector<std::byte const*> rows;
+        for (std::int32_t i = n; i < std::min(n + product::panel, outputs); ++i)
+            rows.push_back(tensor.stored_row(static_cast<std::size_t>(i)).data());
+        product::store_blocks(k, rows, inputs, to);
+    }
+}
+
 TEST(product, weights_in_blocks_give_the_bits_of_the_same_weights_in_float) {
     std::mt19937 random(5);
     for (kernel const* const k : product::kernels()) {
         if (!product::in_blocks(k->weights) || k->inputs == product::input_form::bytes) continue;
-        tensor_type const type = k->weights == weight_type::q8_0   ? tensor_type::q8_0
-                                 : k->weights == weight_type::q4_0 ? tensor_type::q4_0
-                                                                   : tensor_type::q4_1;
+        tensor_type const type = blocks_of(k->weights);
         // The kernel of the same instructions for weights in float.
         auto const of_floats = std::ranges::find_if(product::kernels(), [&](kernel const* other) {
             return other->weights == weight_type::f32 && std::string(other->name) == k->name;
@@ -312,13 +329,7 @@ TEST(product, weights_in_blocks_give_the_bits_of_the_same_weights_in_float) {
             guarded_bytes const weights(bytes_of(*k, m));
             EXPECT_EQ(bytes_of(*k, m), static_cast<std::size_t>(panels * product::panel) * bytes.size() /
                                            static_cast<std::size_t>(outputs));
-            std::byte* to = weights.data();
-            for (std::int32_t n = 0; n < outputs; n += product::panel, to += product::panel_bytes(*k, inputs)) {
-                std::vector<std::byte const*> rows;
-                for (std::int32_t i = n; i < std::min(n + product::panel, outputs); ++i)
-                    rows.push_back(tensor.stored_row(static_cast<std::size_t>(i)).data());
-                product::store_blocks(*k, rows, inputs, to);
-            }
+            store(*k, tensor, weights.data());
             std::int32_t const most = 64;
             auto const stride = static_cast<std::size_t>(inputs) + 3;
             std::vector<float> rows(stride * most);
@@ -398,9 +409,7 @@ TEST(product, weights_in_blocks_times_bytes_give_the_bits_of_the_sum_as_defined)
     std::mt19937 random(6);
     for (kernel const* const k : product::kernels()) {
         if (k->inputs != product::input_form::bytes) continue;
-        tensor_type const type = k->weights == weight_type::q8_0   ? tensor_type::q8_0
-                                 : k->weights == weight_type::q4_0 ? tensor_type::q4_0
-                                                                   : tensor_type::q4_1;
+        tensor_type const type = blocks_of(k->weights);
         for (auto const& shape : {std::pair{1, 32}, {3, 32}, {16, 64}, {25, 96}, {150, 64}, {31, 704}, {97, 2080}}) {
             std::int32_t const outputs = shape.first;
             std::int32_t const inputs = shape.second;
@@ -412,13 +421,7 @@ TEST(product, weights_in_blocks_times_bytes_give_the_bits_of_the_sum_as_defined)
             tensor_view const tensor{type, {outputs, inputs}, bytes};
             std::int32_t const panels = (outputs + product::panel - 1) / product::panel;
             guarded_bytes const weights(static_cast<std::size_t>(panels) * product::panel_bytes(*k, inputs));
-            std::byte* to = weights.data();
-            for (std::int32_t n = 0; n < outputs; n += product::panel, to += product::panel_bytes(*k, inputs)) {
-                std::vector<std::byte const*> rows;
-                for (std::int32_t i = n; i < std::min(n + product::panel, outputs); ++i)
-                    rows.push_back(tensor.stored_row(static_cast<std::size_t>(i)).data());
-                product::store_blocks(*k, rows, inputs, to);
-            }
+            store(*k, tensor, weights.data());
             std::int32_t const most = 64;
             auto const stride = static_cast<std::size_t>(inputs) + 3;
             auto const width = static_cast<std::size_t>(inputs);
