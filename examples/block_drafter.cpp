@@ -71,6 +71,7 @@ private:
 // The drafter. It observes the features of the tokens that were kept, and no others.
 class drafter_model {
 public:
+    static constexpr md::block_traits traits{.parent_terms = true};
     int vocabulary() const { return characters; }
     int context_limit() const { return 1 << 16; }
     int block_size() const { return 6; }
@@ -96,7 +97,7 @@ private:
     std::size_t place_ = known.size();
 };
 static_assert(md::exposes_features<target_model> && md::block_model<drafter_model> &&
-              md::has_parent_term<drafter_model> && md::observes_features<drafter_model>);
+              md::adds_parent_terms<drafter_model> && md::observes_features<drafter_model>);
 
 int main() {
     target_model target;

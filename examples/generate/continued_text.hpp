@@ -88,6 +88,7 @@ template <block_model Model>
 class continued_drafter {
 public:
     using logit = logit_of<Model>;
+    static constexpr block_traits traits = Model::traits;
 
     explicit continued_drafter(Model& model) : model_(model) { model_.reset(); }
 

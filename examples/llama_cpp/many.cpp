@@ -110,6 +110,7 @@ int continue_many(std::shared_ptr<gguf_model const> const& target, std::shared_p
                              many);
     batch_controller_options choices;
     choices.nodes = drafted;
+    choices.learns_times = true;  // those given are of calls for one text
     auto times = times_of_many(target, draft, how, *prompt, options, together, std::min(256, texts + drafted));
     return continue_many(targets, drafting, batch_controller(std::move(times), choices), options, many);
 }

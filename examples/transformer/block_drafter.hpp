@@ -45,12 +45,14 @@ private:
 };
 
 /// One sequence: a block drafter with the keys and values of the positions whose features it has observed. Satisfies
-/// `multidraft::block_model`, `has_parent_term` and `observes_features`.
+/// `multidraft::block_model`, `adds_parent_terms` and `observes_features`.
 ///
 /// Rows have the same bits in any number of threads, and in whatever pieces the features came. Nothing of a block stays
 /// in the caches. For one thread at a time.
 class block_drafter_model {
 public:
+    static constexpr block_traits traits{.parent_terms = true};
+
     explicit block_drafter_model(std::shared_ptr<block_drafter_weights const> weights);
     ~block_drafter_model();
     block_drafter_model(block_drafter_model&&) noexcept;
@@ -96,7 +98,7 @@ private:
     std::unique_ptr<implementation> implementation_;
 };
 
-static_assert(block_model<block_drafter_model> && has_parent_term<block_drafter_model> &&
+static_assert(block_model<block_drafter_model> && adds_parent_terms<block_drafter_model> &&
               observes_features<block_drafter_model>);
 
 /// The same with short rows: of each depth the tokens with the largest base logits, so many, and to these alone the
@@ -104,6 +106,8 @@ static_assert(block_model<block_drafter_model> && has_parent_term<block_drafter_
 /// rows; verifiers are lossless for what they are given. Satisfies `multidraft::gives_candidates`, too.
 class short_block_drafter {
 public:
+    static constexpr block_traits traits{.parent_terms = true};
+
     /// `candidates` of a row, from 1 to the tokens that the drafter has; else throws `invalid_input`. The model belongs
     /// to the caller and must outlive this.
     short_block_drafter(block_drafter_model& model, std::int32_t candidates);
@@ -138,7 +142,7 @@ private:
     std::vector<float> parent_;
 };
 
-static_assert(gives_candidates<short_block_drafter> && has_parent_term<short_block_drafter> &&
+static_assert(gives_candidates<short_block_drafter> && adds_parent_terms<short_block_drafter> &&
               observes_features<short_block_drafter>);
 
 }  // namespace multidraft::examples

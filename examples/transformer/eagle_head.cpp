@@ -1,7 +1,6 @@
 #include "transformer/eagle_head.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -257,8 +256,8 @@ struct eagle_head_model::implementation {
             while (first + rows < n && rows < block_rows &&
                    read_entry(batch, first + rows, first_entry) < first_entry + first)
                 ++rows;
-            auto const kind = static_cast<int>(std::bit_width(static_cast<unsigned>(rows - 1)));
-            products.timed(kind, [&] { block(batch, first, rows, first_entry, unwanted, to); });
+            products.timed(thread_choice::kind_of(size(rows)),
+                           [&] { block(batch, first, rows, first_entry, unwanted, to); });
             first += rows;
             length += rows;
             to += size(std::max(0, std::min(rows, first - unwanted))) * size(w.sizes.vocabulary);

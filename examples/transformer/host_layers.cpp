@@ -1,7 +1,6 @@
 #include "transformer/host_layers.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "transformer/kernels.hpp"
@@ -91,18 +90,20 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
     }
 
     float const* pending = nullptr;  // the preceding layer's contribution to the residual
+    // Other threads only for at least about 10 us of work.
+    auto const threads_for = [&](std::int64_t work, std::int64_t enough) { return work > enough ? active : 1; };
     auto const normalise = [&](std::vector<float> const& scale, std::int32_t count) {
-        for (std::size_t r = 0; r < size(count); ++r) {
-            kernels::norm(residual_.data() + r * hidden, pending == nullptr ? nullptr : pending + r * hidden,
-                          scale.data(), c.hidden, c.rms_norm_eps, normed_.data() + r * hidden);
-        }
+        threads_.run(
+            count, threads_for(std::int64_t{count} * c.hidden, 30'000), [&](std::int32_t begin, std::int32_t end, int) {
+                for (std::size_t r = size(begin); r < size(end); ++r)
+                    kernels::norm(residual_.data() + r * hidden, pending == nullptr ? nullptr : pending + r * hidden,
+                                  scale.data(), c.hidden, c.rms_norm_eps, normed_.data() + r * hidden);
+            });
         pending = update_.data();
     };
     auto const multiply = [&](linear const& by, float const* from, std::int32_t count, float* to) {
         by.multiply(threads_, active, from, count, to, workspace_.data());
     };
-    // Other threads only for at least about 10 us of work.
-    auto const threads_for = [&](std::int64_t work, std::int64_t enough) { return work > enough ? active : 1; };
 
     features.resize(features.size() + rows.size() * tapped.size() * hidden);
     // Keeps the rows whose logits are wanted.
@@ -169,8 +170,8 @@ void host_layers::forward(std::span<layer_row const> rows, attended_entries cons
         return;
     }
     // Calls of 1, 2, 3 to 4, 5 to 8 rows, and so on.
-    auto const kind = static_cast<int>(std::bit_width(static_cast<unsigned>(rows.size() - 1)));
-    choice_.run(kind, [&](int active) { block(rows, attended, wanted, logits, active); });
+    choice_.run(thread_choice::kind_of(rows.size()),
+                [&](int active) { block(rows, attended, wanted, logits, active); });
 }
 
 }  // namespace multidraft::examples

@@ -138,7 +138,13 @@ public:
     /// With rows of outputs `output_row` numbers apart.
     void multiply(team& threads, int active, float const* rows, std::int32_t count, float* output,
                   std::size_t output_row, std::byte* workspace) const {
-        product::pack(by_, rows, size(inputs_), count, inputs_, rounded_, workspace);
+        constexpr std::int64_t enough = 30'000;  // numbers, some 10 us of work
+        std::int32_t const groups = product::groups_of(by_, count).count;
+        threads.run(groups, std::int64_t{count} * inputs_ > enough ? active : 1,
+                    [&](std::int32_t first, std::int32_t last, int) {
+                        product::pack_groups(by_, rows, size(inputs_), count, inputs_, rounded_, workspace, first,
+                                             last);
+                    });
         threads.run(panels_, active, [&](std::int32_t first, std::int32_t last, int) {
             by_.run({weights_.get(), scales_.size() == 0 ? nullptr : scales_.data(), outputs_, first, last,
                      product::steps(by_, inputs_), workspace, count, output, output_row});
@@ -286,12 +292,16 @@ constexpr std::int32_t slab_outputs = 512;
 /// A model with up to this many bytes of weights stays in a cache between calls.
 constexpr std::size_t cached_bytes = std::size_t{16} << 20U;
 
+bool has_kernel_of(product::input_form form) {
+    return std::ranges::any_of(product::kernels(), [&](kernel const* k) { return k->inputs == form; });
+}
+
 /// In a cache the order of the weights counts: packed for many outputs at a time they are read sequentially, and no sum
 /// has to be reduced over a vector. oneDNN does this, with any number of rows, where it has AVX-512; its products of
 /// fewer bits are padded to 16 rows.
 bool suits_onednn(precision numbers, std::size_t model_bytes) {
     if (numbers == precision::int8 || keeps_blocks(numbers)) return false;
-    if (numbers == precision::bf16 && multiplies_by_tiles()) return true;
+    if (numbers == precision::bf16 && multiplies_by_tiles()) return !has_kernel_of(product::input_form::tiles);
     auto const isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
     auto const need = static_cast<unsigned>(numbers == precision::bf16 ? dnnl::cpu_isa::avx512_core_bf16
                                                                        : dnnl::cpu_isa::avx512_core);
@@ -301,17 +311,14 @@ bool suits_onednn(precision numbers, std::size_t model_bytes) {
 }  // namespace
 
 bool multiplies_by_tiles() {
+    if (has_kernel_of(product::input_form::tiles)) return true;
     // Later sets contain the bits of earlier ones.
     auto const isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
     auto const tiles = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
     return (isa & tiles) == tiles;
 }
 
-bool multiplies_bfloat16() {
-    return multiplies_by_tiles() || std::ranges::any_of(product::kernels(), [](kernel const* k) {
-               return k->inputs == product::input_form::pairs;
-           });
-}
+bool multiplies_bfloat16() { return multiplies_by_tiles() || has_kernel_of(product::input_form::pairs); }
 
 bool multiplies_bytes() { return product::kernel_for(weight_type::q4_1, true).name != std::string_view("portable"); }
 

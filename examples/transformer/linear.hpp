@@ -1,9 +1,8 @@
 // The matrices of a model and their multiplication.
 //
-// Where the CPU multiplies bfloat16 by tiles of 16 rows (AMX), oneDNN does it (see matmul.hpp): 16 rows cost little
-// more than one. With AVX-512 it is also used for models that stay in a cache. Otherwise product.hpp is used: a call
-// with few rows takes the time of reading the weights, and further rows what their multiply-adds take
-// (bench/transformer_bench.cpp compares the two).
+// By product.hpp: a call with few rows takes the time of reading the weights, and further rows what their multiply-adds
+// take, which is little where the CPU multiplies bfloat16 by tiles of 16 rows (AMX). With AVX-512 and without tiles
+// oneDNN multiplies models that stay in a cache (see matmul.hpp; bench/transformer_bench.cpp compares the two).
 #pragma once
 
 #include <cstddef>

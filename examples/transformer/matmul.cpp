@@ -19,10 +19,10 @@ namespace {
 /// The number of rows whose bits the others must have.
 constexpr std::int32_t reference_rows = 16;
 
-/// The numbers of rows that get a primitive: all small ones, then steps of at most an eighth or so.
+/// The numbers of rows that get a primitive: all small ones, then steps of at most a quarter or so.
 std::vector<std::int32_t> candidate_rows(std::int32_t max_rows) {
     std::vector<std::int32_t> rows{reference_rows};
-    for (std::int32_t n = 1; n < max_rows; n += n < 8 ? 1 : n < 16 ? 2 : n < 32 ? 4 : 8) {
+    for (std::int32_t n = 1; n < max_rows; n += n < 8 ? 1 : n < 16 ? 2 : n < 32 ? 4 : n < 64 ? 8 : 16) {
         if (n != reference_rows) rows.push_back(n);
     }
     if (max_rows != reference_rows) rows.push_back(max_rows);

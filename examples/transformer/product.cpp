@@ -10,7 +10,8 @@ namespace multidraft::examples::product {
 namespace {
 
 std::vector<kernel const*> find_kernels() {
-    std::pair<instruction_set, kernel_list> const sets[] = {{instruction_set::avx512_bf16, avx512_bf16_kernels},
+    std::pair<instruction_set, kernel_list> const sets[] = {{instruction_set::amx, amx_kernels},
+                                                            {instruction_set::avx512_bf16, avx512_bf16_kernels},
                                                             {instruction_set::avx512_vnni, avx512_vnni_kernels},
                                                             {instruction_set::avx512, avx512_kernels},
                                                             {instruction_set::avx2, avx2_kernels},
@@ -75,6 +76,10 @@ kernel const& kernel_for(weight_type weights, bool rounded) {
         return **std::ranges::find_if(kernels(), [&](kernel const* k) {
             return k->weights == weights && (k->inputs == input_form::bytes) == rounded;
         });
+    static kernel const* const by_tiles = [] {
+        auto const found = std::ranges::find(kernels(), input_form::tiles, &kernel::inputs);
+        return found == kernels().end() ? nullptr : *found;
+    }();
     static kernel const& f32 = fastest(weight_type::f32, false);
     static kernel const& bf16 = fastest(weight_type::bf16, false);
     static kernel const& rounded_bf16 = fastest(weight_type::bf16, true);
@@ -83,6 +88,7 @@ kernel const& kernel_for(weight_type weights, bool rounded) {
         case weight_type::f32:
             return f32;
         case weight_type::bf16:
+            if (rounded && by_tiles != nullptr) return *by_tiles;
             return rounded ? rounded_bf16 : bf16;
         case weight_type::int8:
         case weight_type::q8_0:

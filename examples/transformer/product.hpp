@@ -7,6 +7,9 @@
 // multiplied by the scale of its output. Weights in GGML's blocks become floats in registers, once for all rows that
 // are taken together, exactly as `tensor_view::read` makes them: a sum has the bits of that over the floats.
 //
+// In tiles (AMX) the products of 32 inputs are summed first, those with even and those with odd inputs apart, in order,
+// from 0 and by fused multiply-adds; then the two sums are added, and theirs to the sum.
+//
 // With inputs in 8 bits, blocks of 32 weights d q + m meet blocks of 32 inputs e y: e is the largest magnitude / 127, y
 // the nearest integers to x / e, ties to even. The sum over q y is of integers and exact; as a float s it is added to
 // the sum as s (d e), rounded after d e and after the sum, then m (e sum(y)) likewise. llama.cpp multiplies such
@@ -25,12 +28,12 @@
 
 namespace multidraft::examples::product {
 
-/// The kernels that this CPU can run, in order of preference. With MULTIDRAFT_EXAMPLE_ISA=avx512, =avx2 or =portable in
-/// the environment, without those that need more.
+/// The kernels that this CPU can run, in order of preference: of the instruction sets up to `widest_instructions()`.
 [[nodiscard]] std::vector<kernel const*> const& kernels();
 
-/// The kernel for weights of a type. With inputs that are `rounded` to bfloat16 kernels of both forms have the same
-/// bits, and the first call measures which one is faster. With weights in blocks they are `rounded` to 8 bits.
+/// The kernel for weights of a type. With inputs that are `rounded` to bfloat16 kernels of floats and of pairs have the
+/// same bits, and the first call measures which one is faster; one of tiles is preferred to both. With weights in
+/// blocks they are `rounded` to 8 bits.
 [[nodiscard]] kernel const& kernel_for(weight_type weights, bool rounded);
 
 /// The steps of a row of so many inputs.
@@ -64,10 +67,18 @@ void store_blocks(kernel const& k, std::span<std::byte const* const> rows, std::
            static_cast<std::size_t>(k.input_bytes());
 }
 
+/// The groups that a kernel takes so many rows in.
+[[nodiscard]] constexpr row_groups groups_of(kernel const& k, std::int32_t rows) noexcept {
+    return {rows, k.together, k.of_many};
+}
+
 /// Lays out rows of inputs, `stride` numbers apart, for a kernel: groups of rows as even as possible, in each step by
-/// step, in each step row by row. Rounds to bfloat16 if asked to, or if the form is `pairs`; to 8 bits if it is
-/// `bytes`.
+/// step, in each step row by row. Rounds to bfloat16 if asked to, or if the form is `pairs` or `tiles`; to 8 bits if it
+/// is `bytes`.
 void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs, bool rounded,
           std::byte* to);
+/// The same for the groups from `first` to `last` alone.
+void pack_groups(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs,
+                 bool rounded, std::byte* to, std::int32_t first, std::int32_t last);
 
 }  // namespace multidraft::examples::product

@@ -52,6 +52,7 @@ inline constexpr std::int32_t block_inputs = 32;
 /// How a kernel reads inputs.
 enum class input_form {
     pairs,   ///< bfloat16, multiplied by two at a time
+    tiles,   ///< the same, by 32 at a time: sums have an order of their own
     floats,  ///< float
     bytes,   ///< blocks of 32 integers of 8 bits with a scale: for weights in blocks
 };
@@ -88,6 +89,10 @@ struct row_groups {
     [[nodiscard]] constexpr std::int32_t size(std::int32_t g) const noexcept {
         return rows / count + (g < rows % count ? 1 : 0);
     }
+    /// Its first row.
+    [[nodiscard]] constexpr std::int32_t begin(std::int32_t g) const noexcept {
+        return rows / count * g + (g < rows % count ? g : rows % count);
+    }
 };
 
 /// A way to multiply.
@@ -116,6 +121,7 @@ struct kernel_list {
     kernel const* first;
     std::size_t count;
 };
+extern kernel_list const amx_kernels;
 extern kernel_list const avx512_bf16_kernels;
 extern kernel_list const avx512_vnni_kernels;
 extern kernel_list const avx512_kernels;

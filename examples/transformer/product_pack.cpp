@@ -31,7 +31,7 @@ struct layout {
 
 MULTIDRAFT_INLINE void store_step(layout const& as, float const* from, std::byte* to) {
     floats const a = load(from);
-    if (as.form == input_form::pairs) {
+    if (as.form == input_form::pairs || as.form == input_form::tiles) {
         auto* const halves_at = reinterpret_cast<bfloat16*>(to);
         store(halves_at, a);
         store(halves_at + lanes, load(from + lanes));
@@ -251,16 +251,21 @@ void store_panel(kernel const& k, float const* rows, std::int32_t count, std::in
 
 void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs, bool rounded,
           std::byte* to) {
-    row_groups const groups(count, k.together, k.of_many);
+    pack_groups(k, rows, stride, count, inputs, rounded, to, 0, groups_of(k, count).count);
+}
+
+void pack_groups(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs,
+                 bool rounded, std::byte* to, std::int32_t first, std::int32_t last) {
+    row_groups const groups = groups_of(k, count);
     std::size_t const row_bytes = packed_bytes(k, inputs, 1);
-    for (std::int32_t g = 0; g < groups.count; ++g) {
-        std::int32_t const taken = groups.size(g);
+    for (std::int32_t g = first; g < last; ++g) {
+        auto const begin = static_cast<std::size_t>(groups.begin(g));
+        float const* const from = rows + begin * stride;
+        std::byte* const there = to + begin * row_bytes;
         if (k.inputs == input_form::bytes)
-            store_byte_rows(least_integer(k.weights), rows, stride, taken, inputs, to);
+            store_byte_rows(least_integer(k.weights), from, stride, groups.size(g), inputs, there);
         else
-            store_rows({k.inputs, k.step(), rounded}, rows, stride, taken, inputs, to);
-        rows += static_cast<std::size_t>(taken) * stride;
-        to += static_cast<std::size_t>(taken) * row_bytes;
+            store_rows({k.inputs, k.step(), rounded}, from, stride, groups.size(g), inputs, there);
     }
 }
 

@@ -5,9 +5,12 @@
 // microseconds and then sleep.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -81,7 +84,11 @@ public:
     /// Between 1 and `most` threads.
     explicit thread_choice(int most);
 
-    static constexpr int kinds = 8;
+    static constexpr int kinds = 10;
+    /// That of a call with so many rows, of all kinds but the last.
+    [[nodiscard]] static int kind_of(std::size_t rows) noexcept {
+        return std::min(static_cast<int>(std::bit_width(rows - 1)), kinds - 2);
+    }
 
     /// The threads of the next call.
     [[nodiscard]] int next(int kind);

@@ -17,7 +17,7 @@
 namespace multidraft::examples {
 
 /// Tokens that go through the layers together; longer batches are split into blocks.
-inline constexpr std::int32_t block_rows = 64;
+inline constexpr std::int32_t block_rows = 256;
 
 /// Models with fewer bytes of weights run on one thread unless told otherwise. Their products are short, four per
 /// layer: threads that synchronise so often suffer most from another program on a core. And the draft, which runs

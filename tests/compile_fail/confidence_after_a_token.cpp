@@ -13,6 +13,7 @@ struct target_model {
 };
 
 struct block {
+    static constexpr multidraft::block_traits traits{.confidence_after_token = true};
     int vocabulary() const;
     int context_limit() const;
     int block_size() const;

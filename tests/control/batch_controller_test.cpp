@@ -33,11 +33,12 @@ analysis::rank_rates rank_rates_of(world const& in, std::int32_t depth, std::int
     return result;
 }
 
-/// Requests of a batch, each in its own world, with texts of that many tokens.
+/// Requests of a batch, each in its own world, with texts of that many tokens after such a prompt.
 struct batch {
     batch_controller choices;
     std::vector<world> worlds;
     int length;
+    int prompt = 1;
 
     std::vector<std::int32_t> number{};
     std::vector<std::int32_t> unread{};
@@ -49,7 +50,7 @@ struct batch {
         std::vector<token_id> const ids(512, 0);
         if (number.empty()) {
             for (std::size_t r = 0; r < worlds.size(); ++r) number.push_back(choices.start());
-            unread.assign(worlds.size(), 1);
+            unread.assign(worlds.size(), prompt);
             left.assign(worlds.size(), length);
         }
         for (int k = 0; k < steps; ++k) {
@@ -57,7 +58,7 @@ struct batch {
             for (std::size_t r = 0; r < worlds.size(); ++r) step.push_back({number[r], left[r] - 1, unread[r]});
             auto const shapes = choices.choose(step);
             ASSERT_EQ(shapes.size(), worlds.size());
-            seconds += choices.expected().seconds;
+            seconds += seconds_of(shapes);
             for (std::size_t r = 0; r < worlds.size(); ++r) {
                 topology const& shape = shapes[r];
                 ASSERT_LT(shape.max_depth(), left[r]);
@@ -70,10 +71,31 @@ struct batch {
                 if (left[r] > 0) continue;
                 choices.end(number[r]);
                 number[r] = choices.start();
-                unread[r] = 1;
+                unread[r] = prompt;
                 left[r] = length;
             }
         }
+    }
+
+    /// One call of the target for all rows, one of the draft for each level.
+    [[nodiscard]] double seconds_of(std::span<topology const> shapes) const {
+        step_times const& times = worlds.front().times;
+        std::int32_t rows = 0;
+        double result = 0;
+        std::vector<std::int32_t> read;
+        for (std::size_t r = 0; r < shapes.size(); ++r) {
+            rows += shapes[r].size();
+            result += times.library[0].step;
+            for (node_id v = 0; v < shapes[r].size(); ++v) {
+                if (shapes[r].child_count(v) == 0) continue;
+                auto const level = at(shapes[r].depth(v));
+                if (level >= read.size()) read.resize(level + 1, 0);
+                read[level] += v == 0 ? unread[r] : 1;
+                result += times.library[0].inner;
+            }
+        }
+        for (std::int32_t const of_level : read) result += times.draft(of_level);
+        return result + times.target(rows);
     }
 };
 
@@ -133,6 +155,19 @@ TEST(batch_controller, gives_rows_to_whom_they_gain_most) {
     one.run(200);
     auto const& shapes = one.choices.expected().shapes;
     EXPECT_GT(shapes[0].size() + shapes[2].size(), 2 * (shapes[1].size() + shapes[3].size()));
+}
+
+TEST(batch_controller, pays_for_a_prompt_by_all_steps_of_the_request) {
+    // The draft reads a prompt in the time of three steps; a text of 100 tokens gains tens of steps by it, one of four
+    // tokens gains less.
+    step_times const times{
+        analysis::call_cost({{1, 1.0}, {64, 1.3}}), analysis::call_cost({{1, 0.02}, {301, 3.02}}), {{0, 0}}};
+    for (int const length : {100, 4}) {
+        batch one{batch_controller(times, {.nodes = 64}), worlds_of({0.8, 0.8, 0.8, 0.8}, times), length, 300};
+        one.run(400);
+        double const nothing = 4 / times.target(4);
+        EXPECT_GT(one.tokens / one.seconds, (length > 4 ? 1.6 : 0.97) * nothing) << length;
+    }
 }
 
 TEST(batch_controller, drafts_again_when_there_are_fewer_requests) {

@@ -106,6 +106,7 @@ TEST(block_drafter, is_exact_with_shapes_of_all_rows_or_of_a_nodes_own) {
 
 /// Expects nothing below the second depth.
 struct confident_block : table_block {
+    static constexpr block_traits traits{.confidence = true};
     using table_block::table_block;
     [[nodiscard]] double confidence(std::int32_t depth) const { return depth < 2 ? 0.8 : 0.001; }
 };
@@ -113,6 +114,7 @@ static_assert(estimates_acceptance<confident_block> && !estimates_acceptance_aft
 
 /// Expects nothing after odd tokens.
 struct doubtful_block : conditional_block {
+    static constexpr block_traits traits{.parent_terms = true, .confidence_after_token = true};
     using conditional_block::conditional_block;
     [[nodiscard]] double confidence(std::int32_t, token_id token) const { return token % 2 == 0 ? 0.8 : 0.001; }
 };

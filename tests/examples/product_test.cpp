@@ -45,6 +45,20 @@ float sum_of(std::span<float const> weights, std::span<float const> inputs) {
     return sum;
 }
 
+float add(float a, float b) { return flushed(flushed(a) + flushed(b)); }
+
+/// The sum of products in tiles.
+float sum_by_tiles(std::span<float const> weights, std::span<float const> inputs) {
+    float sum = 0;
+    for (std::size_t begin = 0; begin < inputs.size(); begin += 32) {
+        float of[2] = {0, 0};
+        for (std::size_t k = begin; k < std::min(begin + 32, inputs.size()); ++k)
+            of[k % 2] = multiply_add(weights[k], inputs[k], of[k % 2]);
+        sum = add(sum, add(of[0], of[1]));
+    }
+    return sum;
+}
+
 struct matrix {
     std::int32_t outputs, inputs;
     std::vector<float> values;  ///< that its type has
@@ -125,30 +139,32 @@ TEST(product, every_kernel_gives_the_bits_of_the_sum_as_defined) {
     std::mt19937 random(1);
     for (kernel const* const k : product::kernels()) {
         if (product::in_blocks(k->weights)) continue;
+        bool const tiles = k->inputs == product::input_form::tiles;
         for (bool const round : {false, true}) {
-            if (!round && k->inputs == product::input_form::pairs) continue;
+            if (!round && k->inputs != product::input_form::floats) continue;
             for (auto const& [outputs, inputs] :
                  {std::pair{1, 1}, {3, 31}, {24, 64}, {25, 40}, {150, 96}, {31, 688}, {26, 2080}}) {
                 matrix const m = some_matrix(outputs, inputs, k->weights, random);
                 guarded_bytes const weights(bytes_of(*k, m));
                 store(*k, m, weights.data());
-                std::int32_t const most = 64;
+                std::int32_t const most = tiles ? 150 : 64;
                 auto const stride = static_cast<std::size_t>(inputs) + 3;
-                std::vector<float> rows(stride * most);
+                std::vector<float> rows(stride * static_cast<std::size_t>(most));
                 for (float& x : rows) x = some_number(random);
                 std::vector<float> expected;
-                for (std::size_t r = 0; r < most; ++r) {
+                for (std::size_t r = 0; r < static_cast<std::size_t>(most); ++r) {
                     std::vector<float> row(rows.begin() + static_cast<std::ptrdiff_t>(r * stride),
                                            rows.begin() + static_cast<std::ptrdiff_t>(r * stride) + inputs);
                     if (round)
                         for (float& x : row) x = rounded(x);
                     for (std::int32_t n = 0; n < outputs; ++n) {
                         auto const at = static_cast<std::size_t>(n);
-                        float const sum = sum_of(std::span(m.values).subspan(at * row.size(), row.size()), row);
+                        auto const own = std::span(m.values).subspan(at * row.size(), row.size());
+                        float const sum = tiles ? sum_by_tiles(own, row) : sum_of(own, row);
                         expected.push_back(m.scales.empty() ? sum : sum * m.scales[at]);
                     }
                 }
-                for (std::int32_t count = 1; count <= most; ++count) {
+                for (std::int32_t count = 1; count <= most; count += count < 82 ? 1 : 17) {
                     guarded_bytes const packed(product::packed_bytes(*k, inputs, count));
                     product::pack(*k, rows.data(), stride, count, inputs, round, packed.data());
                     auto const wide = static_cast<std::size_t>(outputs) + 5;

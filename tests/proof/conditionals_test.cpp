@@ -130,7 +130,7 @@ struct in_order {
 
 template <class Law>
 void expect_lossless(std::vector<tree_case> const& cases) {
-    static_assert(multidraft::has_conditionals<Law, host_group, probabilities<double>>);
+    static_assert(multidraft::gives_conditionals<Law, host_group, probabilities<double>>);
     static_assert(multidraft::sampler<draft::by_conditionals<Law>> &&
                   verify::verifier<verify::recursive_rejection<Law>>);
     expect_lossless_trees<draft::by_conditionals<Law>, verify::recursive_rejection<Law>>(cases, {}, {}, 1);

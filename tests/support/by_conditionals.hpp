@@ -13,8 +13,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// Draws n tokens, x_k from `Law::conditional(g, q, x_1 .. x_{k-1})` (see `has_conditionals`; [RSD] (1)). Fewer if such
-/// a row has no mass. Verified by `verify::recursive_rejection<Law>`.
+/// Draws n tokens, x_k from `Law::conditional(g, q, x_1 .. x_{k-1})` (see `gives_conditionals`; [RSD] (1)). Fewer if
+/// such a row has no mass. Verified by `verify::recursive_rejection<Law>`.
 ///
 /// Cost: a pass over each row in addition to making it. The sums of q are not used.
 template <draft_law Law>
@@ -24,7 +24,7 @@ struct by_conditionals {
     template <group G, distribution Q, class Sums, draw_source Source>
     MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums const& /*sums*/, Source& source,
                                             draw_site site, span<token_id> out) const {
-        static_assert(has_conditionals<Law, G, Q>,
+        static_assert(gives_conditionals<Law, G, Q>,
                       "multidraft: draft::by_conditionals<Law> needs a static Law::conditional(g, q, drawn)");
         for (std::size_t k = 0; k < out.size(); ++k) {
             auto const row = Law::conditional(g, q, span<token_id const>(out).first(k));

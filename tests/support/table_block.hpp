@@ -18,6 +18,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 class table_block {
 public:
     using logit = double;
+    static constexpr block_traits traits{};
 
     table_block(std::int32_t vocabulary, std::uint64_t seed, std::int32_t size = 3, int sparsity = 0)
         : law_(random_conditional(vocabulary, seed, 3, sparsity)), vocabulary_(vocabulary), size_(size) {}
@@ -55,19 +56,21 @@ private:
     std::int32_t vocabulary_;
     std::int32_t size_;
 };
-static_assert(block_model<table_block> && !has_parent_term<table_block>);
+static_assert(block_model<table_block> && !adds_parent_terms<table_block>);
 
 /// The same with a term of the parent's token.
 struct conditional_block : table_block {
+    static constexpr block_traits traits{.parent_terms = true};
     using table_block::table_block;
     void add_parent_term(std::int32_t depth, token_id token, std::span<double> row) const {
         for (std::size_t i = 0; i < row.size(); ++i) row[i] += term(depth, token, static_cast<token_id>(i));
     }
 };
-static_assert(block_model<conditional_block> && has_parent_term<conditional_block>);
+static_assert(block_model<conditional_block> && adds_parent_terms<conditional_block>);
 
 /// The same with two candidates a row, the likeliest ones.
 struct candidate_block : table_block {
+    static constexpr block_traits traits{.parent_terms = true};
     using table_block::table_block;
     [[nodiscard]] std::int32_t candidates() const { return 2; }
     void rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<double> logits) {
@@ -88,6 +91,6 @@ struct candidate_block : table_block {
         for (std::size_t k = 0; k < tokens.size(); ++k) logits[k] += term(depth, token, tokens[k]);
     }
 };
-static_assert(block_model<candidate_block> && has_parent_term<candidate_block> && gives_candidates<candidate_block>);
+static_assert(block_model<candidate_block> && adds_parent_terms<candidate_block> && gives_candidates<candidate_block>);
 
 }  // namespace MULTIDRAFT_NAMESPACE::testing

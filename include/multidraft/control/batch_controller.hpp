@@ -88,7 +88,9 @@ public:
     /// That of the options.
     [[nodiscard]] std::int32_t depth() const noexcept { return options_.depth; }
 
-    /// The shapes of the next step, one for each entry; the root alone drafts nothing. Valid until the next call.
+    /// The shapes of the next step, one for each entry; the root alone drafts nothing. Valid until the next call. What
+    /// the draft has not read, a prompt above all, it reads once for all later steps of the request, which share the
+    /// expense: by the step alone the prompt of a new request would seldom pay.
     /// Requests that are not named have no part in the step. A depth below 0 counts as 0, one above that of the options
     /// as theirs. Throws `invalid_input` for no entry, a number without a request or named twice, unread tokens
     /// below 1.
@@ -100,7 +102,7 @@ public:
             batch_situation const& one = step[k];
             std::int32_t const depth = std::clamp(one.depth, 0, options_.depth);
             rates_.push_back(find(one.request).history.rank_rates(depth, options_.children));
-            unread_.push_back(one.unread);
+            unread_.push_back(share_of_reading(one));
             char& named = named_[static_cast<std::size_t>(one.request)];
             if (named != 0)
                 refuse("step", static_cast<std::int64_t>(k), one.request, "a request has one part in a step");
@@ -154,6 +156,15 @@ private:
 
     static constexpr double memory_of_all = 1000;  ///< in steps of single requests
     static constexpr double weight_of_call = 0.1;
+
+    /// The tokens that this step pays for, of those that the draft lacks: the root, and of the others its share of the
+    /// steps that the request has left, as far as can be foreseen. A step emits some two tokens.
+    [[nodiscard]] static std::int32_t share_of_reading(batch_situation const& one) {
+        if (one.unread <= 2) return one.unread;
+        constexpr std::int32_t foreseen = 32;
+        std::int32_t const steps = std::clamp(one.depth / 2 + 1, 1, foreseen);
+        return 1 + (one.unread - 1 + steps - 1) / steps;
+    }
 
     void learn_call(analysis::call_cost& cost, std::int32_t rows, double seconds) const {
         if (options_.learns_times && rows > 0) cost.learn(rows, seconds, weight_of_call);

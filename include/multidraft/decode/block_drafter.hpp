@@ -41,7 +41,7 @@ class block_drafter {
     static constexpr bool shared = has_shared_lists<Law>;
     static_assert(std::is_same_v<law_of_list<Law>, typename Sampler::law>,
                   "multidraft: the law of a block drafter is that of its sampler, or law::shared_lists of it");
-    static_assert(!shared || !has_parent_term<Model>,
+    static_assert(!shared || !adds_parent_terms<Model>,
                   "multidraft: nodes share a list where they have one row; here the row depends on a node's token");
     static_assert(
         !gives_children<Shape> || std::is_same_v<Law, law::stratified>,

@@ -31,27 +31,23 @@ concept gives_candidates = requires(M& model, M const& fixed, std::span<token_id
     model.rows(text, tokens, logits);
 };
 
-/// A draft that gives the rows of all depths in one call: Medusa's heads ([Medusa]), block drafters ([DFlash],
-/// [DSpark]). For `block_drafter`.
-///
-/// - `vocabulary()`: V, the target's. `context_limit()`: the largest number of positions.
-/// - `block_size()`: how many rows a call gives at most.
-/// - `reset()`: a new text begins.
-/// - `rows(text, logits)`: writes `logits.size() / V` rows of V logits, from one to `block_size()`. Row d is of the
-///   token d + 1 places after the last one of `text`. A model with a cache of the text reads what it has not read.
-///
-/// Row d depends on the text alone, or on the token before it too: `has_parent_term`. Optional members:
-/// `gives_candidates`, `observes_features`, `estimates_acceptance`, `estimates_acceptance_after`.
-template <class M>
-concept block_model = (detail::gives_dense_rows<M> || gives_candidates<M>)&&requires(M& model, M const& fixed) {
-    { fixed.vocabulary() } -> std::convertible_to<std::int32_t>;
-    { fixed.context_limit() } -> std::convertible_to<std::int32_t>;
-    { fixed.block_size() } -> std::convertible_to<std::int32_t>;
-    model.reset();
+/// What a block model has beside its rows. The model must have the members that it declares here, and no others of
+/// these, so that a misspelt one does not compile.
+struct block_traits {
+    /// Rows have a term of the token before, which `add_parent_term(depth, token, row)` adds to a copy of row `depth`
+    /// ([DSpark]'s Markov head: `low_rank_term`). The node of that depth has this token.
+    bool parent_terms = false;
+    /// `confidence(depth)` is its estimate that a token drawn from row `depth` is accepted when the node above was. It
+    /// depends on the text alone, so shapes by it depend on nothing that is drawn.
+    bool confidence = false;
+    /// The same where the estimate reads the token before, the node's own: `confidence(depth, token)` ([DSpark]). It
+    /// decides about the node's children, so their number depends on the node's own context. It may never read the
+    /// children.
+    bool confidence_after_token = false;
 };
 
-/// A block model whose rows have a term of the token before: `add_parent_term(depth, token, row)` adds it to a copy of
-/// row `depth` ([DSpark]'s Markov head: `low_rank_term`). The node of that depth has this token.
+namespace detail {
+
 template <class M>
 concept has_parent_term = requires(M& model, std::int32_t depth, token_id token, std::span<logit_of<M>> row) {
     model.add_parent_term(depth, token, row);
@@ -61,19 +57,58 @@ concept has_parent_term = requires(M& model, std::int32_t depth, token_id token,
     model.add_parent_term(depth, token, tokens, logits);
 };
 
-/// A block model with a head of confidence: `confidence(depth)` is its estimate that a token drawn from row `depth` is
-/// accepted when the node above was. It depends on the text alone, so shapes by it depend on nothing that is drawn.
 template <class M>
-concept estimates_acceptance = requires(M const& model, std::int32_t depth) {
+concept has_confidence = requires(M const& model, std::int32_t depth) {
     { model.confidence(depth) } -> std::convertible_to<double>;
 };
 
-/// The same where the estimate reads the token before, the node's own: `confidence(depth, token)` ([DSpark]). It
-/// decides about the node's children, so their number depends on the node's own context. It may never read the
-/// children.
 template <class M>
-concept estimates_acceptance_after = requires(M const& model, std::int32_t depth, token_id token) {
+concept has_confidence_after_token = requires(M const& model, std::int32_t depth, token_id token) {
     { model.confidence(depth, token) } -> std::convertible_to<double>;
 };
+
+template <class M>
+concept has_declared_members = requires {
+    { M::traits } -> std::convertible_to<block_traits>;
+    requires(M::traits.parent_terms == has_parent_term<M>);
+    requires(M::traits.confidence == has_confidence<M>);
+    requires(M::traits.confidence_after_token == has_confidence_after_token<M>);
+};
+
+}  // namespace detail
+
+/// A draft that gives the rows of all depths in one call: Medusa's heads ([Medusa]), block drafters ([DFlash],
+/// [DSpark]). For `block_drafter`.
+///
+/// - `traits`: a static `block_traits`.
+/// - `vocabulary()`: V, the target's. `context_limit()`: the largest number of positions.
+/// - `block_size()`: how many rows a call gives at most.
+/// - `reset()`: a new text begins.
+/// - `rows(text, logits)`: writes `logits.size() / V` rows of V logits, from one to `block_size()`. Row d is of the
+///   token d + 1 places after the last one of `text`. A model with a cache of the text reads what it has not read. Or,
+///   for rows of a few candidates, the members of `gives_candidates`.
+///
+/// Row d depends on the text alone, or on the token before it too: `adds_parent_terms`. A model that
+/// `observes_features` is given them by the loop.
+template <class M>
+concept block_model = detail::has_declared_members<M> && requires(M& model, M const& fixed) {
+    requires detail::gives_dense_rows<M> || gives_candidates<M>;
+    { fixed.vocabulary() } -> std::convertible_to<std::int32_t>;
+    { fixed.context_limit() } -> std::convertible_to<std::int32_t>;
+    { fixed.block_size() } -> std::convertible_to<std::int32_t>;
+    model.reset();
+};
+
+/// A block model whose rows have a term of the token before.
+template <class M>
+concept adds_parent_terms = block_model<M> && M::traits.parent_terms;
+
+/// A block model with a head of confidence, by depth.
+template <class M>
+concept estimates_acceptance = block_model<M> && M::traits.confidence;
+
+/// A block model with a head of confidence that reads the token before.
+template <class M>
+concept estimates_acceptance_after = block_model<M> && M::traits.confidence_after_token;
 
 }  // namespace MULTIDRAFT_NAMESPACE

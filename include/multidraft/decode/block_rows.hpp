@@ -58,7 +58,7 @@ public:
     /// The number of the row of nodes with this depth and token.
     index_t row_at(host_group const& g, Model& model, std::int32_t depth, token_id token, sampling_params const& w) {
         for (std::size_t r = 0; r < rows_.size(); ++r)
-            if (rows_[r].depth == depth && (!has_parent_term<Model> || rows_[r].token == token))
+            if (rows_[r].depth == depth && (!adds_parent_terms<Model> || rows_[r].token == token))
                 return static_cast<index_t>(r);
         view const logits = logits_at(model, depth, token);
         rows_.push_back({process_logits(g, logits, w, "draft logits"), logits, depth, token});
@@ -93,7 +93,7 @@ private:
         [[maybe_unused]] std::span<token_id const> tokens;
         if constexpr (sparse) tokens = std::span<token_id const>(tokens_).subspan(first, width_);
         logit const* logits = base_.data() + first;
-        if constexpr (has_parent_term<Model>) {
+        if constexpr (adds_parent_terms<Model>) {
             if (written_.size() == rows_.size()) written_.emplace_back();
             std::vector<logit>& row = written_[rows_.size()];  // rows of their own do not move
             row.assign(logits, logits + width_);

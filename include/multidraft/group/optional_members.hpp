@@ -9,9 +9,8 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
 
-// They affect speed, memory and the reporting of errors, never a decision. A misspelt one goes unnoticed, so a type
-// that provides one should check it: `static_assert(has_runs<my_row>)`. What a law or a verifier says of itself is not
-// optional: `law_traits`, `verify::verifier_traits`.
+// They affect speed and memory, never a decision. A misspelt one goes unnoticed, so a type that provides one should
+// check it: `static_assert(has_runs<my_row>)`.
 //
 //   of               member                               concept                     without it
 //   ---------------- ------------------------------------ --------------------------- -------------------------------
@@ -24,16 +23,20 @@
 //                    `candidates()`, `only(k)`            lists_candidates            all V tokens may have mass
 //   rows of trees    `with_sums(g, node)`                 has_with_sums               one more pass to draw from a row
 //   verifiers        `scratch_bytes(nodes, depth)`        verify::needs_scratch       called without scratch
-//   laws             `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
 //   models           `logit`, a type                      logit_of                    logits are float
-//                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
-//                    `features()`, `feature_size()`       exposes_features            no drafter may read them
-//   block models     `add_parent_term(depth, token, ..)`  has_parent_term             rows depend on the depth alone
-//                    `rows(text, tokens, logits)`         gives_candidates            rows have V entries
-//                    `confidence(depth)`                  estimates_acceptance        rates hold everywhere
-//                    `confidence(depth, token)`           estimates_acceptance_after  the same
 //   communicators    `start_all_to_all(..)`               shards::has_all_to_all      columns are sent to all ranks
 //
+// What an algorithm demands of a type beyond its concept is not optional there, and a misspelt one does not compile:
+//
+//   of               member                               concept                     demanded by
+//   ---------------- ------------------------------------ --------------------------- -------------------------------
+//   laws             `conditional(g, q, drawn)`           gives_conditionals          recursive rejection of such a law
+//   models           `hidden_states()`, `hidden_size()`   reveals_hidden_state        stop rules
+//                    `features()`, `feature_size()`       exposes_features            drafters that observe them
+//   block models     `rows(text, tokens, logits)`         gives_candidates            instead of rows of V logits
+//
+// What laws, verifiers and block models say of themselves is one typed member, `traits`: `law_traits`,
+// `verify::verifier_traits`, `block_traits`.
 // The concepts are declared where what they are of is; those of functions are here.
 
 namespace MULTIDRAFT_NAMESPACE {

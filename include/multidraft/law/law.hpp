@@ -160,7 +160,7 @@ using law_of_list = typename detail::of_list<Law>::type;
 /// lanes of a group call it together. It returns equal rows for equal arguments, by value: views and numbers that own
 /// no memory. tests/support/reweighted.hpp makes such a row from q.
 template <class L, class G, class Q>
-concept has_conditionals = draft_law<L> && requires(G const& g, Q const& q, span<token_id const> drawn) {
+concept gives_conditionals = draft_law<L> && requires(G const& g, Q const& q, span<token_id const> drawn) {
     L::conditional(g, q, drawn);
 };
 

@@ -36,7 +36,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// residual is 0 from then on without a test. q is taken in units (`in_units`): s_k may be any positive number. Cost:
 /// O(1) per candidate, one pass over p and q per rejection; the token emitted in the end comes from the last pass.
 ///
-/// A user's law that is given by its conditionals (`has_conditionals`) has q_k = Law::conditional(g, q, x_1 ..
+/// A user's law that is given by its conditionals (`gives_conditionals`) has q_k = Law::conditional(g, q, x_1 ..
 /// x_{k-1}). The residual is then recomputed from the rows of the refused candidates, with one pass over p and all of
 /// these rows per rejection. A node has up to 64 children; more are an `invalid_input` on the host, "no token"
 /// elsewhere.
@@ -45,7 +45,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// q_k gives no mass cannot have been drawn from it: the verdict is "no token", an `invalid_input` on the host.
 template <draft_law Law>
 class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
-    static constexpr bool by_conditionals = has_conditionals<Law, host_group, multidraft::detail::row_archetype::row>;
+    static constexpr bool by_conditionals = gives_conditionals<Law, host_group, multidraft::detail::row_archetype::row>;
     static_assert(
         std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::sequential> || by_conditionals,
         "multidraft: verify::recursive_rejection divides by the law of the draws and is lossless for law::iid, "
