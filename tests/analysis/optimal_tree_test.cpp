@@ -114,6 +114,9 @@ TEST(configuration_search, costs_are_linear_between_what_was_measured) {
     EXPECT_DOUBLE_EQ(cost(2), 3);
     EXPECT_DOUBLE_EQ(cost(6), 5.5);
     EXPECT_DOUBLE_EQ(cost(16), 8);
+    analysis::call_cost twice = cost;
+    twice.scale(2);
+    for (std::int32_t const rows : {1, 3, 4, 7, 12}) EXPECT_DOUBLE_EQ(twice(rows), 2 * cost(rows));
     EXPECT_THROW(analysis::call_cost({}), invalid_input);
     EXPECT_THROW(analysis::call_cost({{4, 1.0}, {4, 2.0}}), invalid_input);
     EXPECT_THROW(analysis::call_cost({{1, -1.0}}), invalid_input);

@@ -203,6 +203,29 @@ TEST(batch_controller, learns_what_calls_take_where_it_may) {
     }
 }
 
+TEST(batch_controller, does_not_avoid_trees_whose_calls_were_disturbed) {
+    step_times const times{analysis::call_cost({{1, 1.0}, {2, 1.0}, {4, 1.02}, {8, 1.05}, {16, 1.1}, {32, 2.0}}),
+                           analysis::call_cost({{1, 0.01}}),
+                           {{0, 0}}};
+    batch_controller choices(times, {.nodes = 20, .learns_times = true});
+    std::vector<batch_situation> const step{{choices.start(), 100, 1}, {choices.start(), 100, 1}};
+    auto const rows_of = [&] {
+        std::int32_t rows = 0;
+        for (auto const& shape : choices.choose(step)) rows += shape.size();
+        return rows;
+    };
+    std::int32_t const before = rows_of();
+    double tokens = 0;
+    for (int k = 0; k < 400; ++k) {
+        std::int32_t const rows = rows_of();
+        // Every eighth call takes twice as long as it should.
+        choices.learn_target_call(rows, times.target(rows) * (k % 8 == 0 ? 2 : 1));
+        choices.learn_draft_call(2, 0.01);
+        tokens += k < 200 ? 0 : rows;
+    }
+    EXPECT_NEAR(tokens / 200, before, 0.1 * before);
+}
+
 TEST(batch_controller, names_bad_input) {
     auto const times = costs()[0];
     auto const refusal = [](std::function<void()> const& call) -> std::string {

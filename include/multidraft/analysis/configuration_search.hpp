@@ -69,6 +69,11 @@ public:
         b.second = std::max(0.0, b.second + t * step);
     }
 
+    /// Multiplies all times by a factor that is finite and not negative.
+    void scale(double factor) noexcept {
+        for (auto& point : points_) point.second *= factor;
+    }
+
     /// The measured points, (rows, seconds).
     [[nodiscard]] std::span<std::pair<std::int32_t, double> const> points() const noexcept { return points_; }
 

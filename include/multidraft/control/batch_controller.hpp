@@ -155,7 +155,8 @@ private:
     };
 
     static constexpr double memory_of_all = 1000;  ///< in steps of single requests
-    static constexpr double weight_of_call = 0.1;
+    static constexpr double weight_of_call = 0.05;
+    static constexpr double most_of_call = 1.25;  ///< that a call counts for, times what it was expected to take
 
     /// The tokens that this step pays for, of those that the draft lacks: the root, and of the others its share of the
     /// steps that the request has left, as far as can be foreseen. A step emits some two tokens.
@@ -166,8 +167,15 @@ private:
         return 1 + (one.unread - 1 + steps - 1) / steps;
     }
 
+    /// Moves all times a little, and those of about as many rows a little more. If a call moved only the latter, one
+    /// that was disturbed would make other numbers of rows seem better, until calls of these are disturbed, too.
     void learn_call(analysis::call_cost& cost, std::int32_t rows, double seconds) const {
-        if (options_.learns_times && rows > 0) cost.learn(rows, seconds, weight_of_call);
+        if (!options_.learns_times || rows < 1 || !(seconds >= 0)) return;
+        double const before = cost(rows);
+        if (!(before > 0)) return cost.learn(rows, seconds, weight_of_call);
+        double const ratio = std::clamp(seconds / before, 1 / most_of_call, most_of_call);
+        cost.scale(1 + weight_of_call * (ratio - 1));
+        cost.learn(rows, ratio * before, weight_of_call);
     }
 
     [[nodiscard]] member& find(std::int32_t number) {
