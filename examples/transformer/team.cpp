@@ -14,7 +14,7 @@ using clock = std::chrono::steady_clock;
 
 /// How long a thread looks for work, or for the end of work, before it sleeps. Longer than the gaps between the
 /// products of a model, shorter than what another program's thread on this core would notice.
-constexpr std::chrono::microseconds patience{50};
+constexpr std::chrono::microseconds patience{20};
 
 constexpr std::uint32_t closed = 0xffffffffU;  ///< as the first piece: there is none to take
 
@@ -144,8 +144,18 @@ thread_choice::thread_choice(int most) : levels_(1), most_(std::max(1, most)) {
     }
 }
 
+void thread_choice::begin(std::size_t kind) {
+    for (std::size_t distance = 1; distance < records_.size(); ++distance)
+        for (std::size_t const other : {kind - distance, kind + distance}) {
+            if (other >= records_.size() || records_[other].last_trial < 0) continue;
+            records_[kind].now = records_[other].now;
+            return;
+        }
+}
+
 int thread_choice::next(int kind) {
     record& r = records_[static_cast<std::size_t>(kind)];
+    if (std::ranges::all_of(r.seconds, [](double s) { return s == 0; })) begin(static_cast<std::size_t>(kind));
     r.tried = r.now;
     if (levels_ > 1 && --r.until_trial < 0) {
         r.last_trial = (r.last_trial + 1) % levels_;
@@ -160,13 +170,19 @@ void thread_choice::took(int kind, double seconds) {
     auto const at = [&](int level) -> double& { return r.seconds[static_cast<std::size_t>(level)]; };
     double& known = at(r.tried);
     bool const trial = r.tried != r.now;
+    constexpr double far = 1.5;
+    if (trial) {
+        // Less often while nothing changes, and seldom what would have to change much.
+        r.interval = std::min(256, (seconds > far * at(r.now) ? 8 : 2) * r.interval);
+        r.until_trial = r.interval;
+    } else if (known != 0 && seconds > far * known) {
+        // One call may have been disturbed.
+        if (++r.slow == 2) r.until_trial = 0;
+    } else {
+        r.slow = 0;
+    }
     // A trial counts fully, since it is rare; the calls in between are averaged.
     known = known == 0 || trial ? seconds : known + (seconds - known) / 4;
-    if (trial) {
-        // Less often while nothing changes.
-        r.interval = std::min(256, 2 * r.interval);
-        r.until_trial = r.interval;
-    }
     int best = r.now;
     for (int level = 0; level < levels_; ++level)
         if (at(level) != 0 && at(level) < at(best)) best = level;
@@ -174,6 +190,7 @@ void thread_choice::took(int kind, double seconds) {
         r.now = best;
         r.interval = 8;
         r.until_trial = r.interval;
+        r.slow = 0;
     }
 }
 

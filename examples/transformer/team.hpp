@@ -78,7 +78,8 @@ private:
 
 /// The number of threads for calls: the one that was recently fastest. If another program uses a core, more threads can
 /// be slower than one, which shows only in the time of a call. Calls of similar size are compared, by `kind`; from time
-/// to time one tries another power of two.
+/// to time one tries another power of two: seldom where that takes far longer, and soon after calls have become slower.
+/// A kind begins with the threads of the one nearest to it.
 class thread_choice {
 public:
     /// Between 1 and `most` threads.
@@ -107,11 +108,15 @@ private:
     struct record {
         std::vector<double> seconds;  ///< by power of two of the threads; 0: not known
         int now = 0;
-        int tried = 0;        ///< what the running call tries
-        int until_trial = 1;  ///< calls until the next trial
+        int tried = 0;         ///< what the running call tries
+        int until_trial = 16;  ///< calls until the next trial
         int interval = 8;
-        int last_trial = 0;
+        int slow = 0;         ///< calls in a row that took far longer than those before
+        int last_trial = -1;  ///< what it tried; -1: there was none
     };
+
+    /// Takes the threads of the nearest kind that has had a trial.
+    void begin(std::size_t kind);
 
     int levels_;
     int most_;

@@ -242,6 +242,25 @@ TEST(controller, stops_drafting_where_a_tree_takes_longer_than_its_times_say) {
     EXPECT_NEAR(choices.times().target(1), times.target(1), 0.02) << "the calls after a tree do not count";
 }
 
+TEST(controller, does_not_hold_the_first_steps_of_a_text_against_drafts) {
+    // Whatever is drafted, they take three times as long as was measured: caches and threads are cold.
+    auto const times = costs()[1];
+    world in{times, rates_of(0.6, 0.45)};
+    controller choices(times);
+    choices.start();
+    std::vector<token_id> const tokens(512, 0);
+    int drafted = 0;
+    for (int k = 0; k < 40; ++k) {
+        topology const& shape = choices.choose({{}, 100, 1});
+        auto const path = in.step(shape);
+        auto seconds = in.seconds(shape, 1, 0);
+        if (k < 6) seconds.target *= 3;
+        drafted += shape.size() > 1 ? 1 : 0;
+        choices.learn({{shape.parents(), span<token_id const>(tokens).first(at(shape.size()))}, path, seconds});
+    }
+    EXPECT_GE(drafted, 38);
+}
+
 TEST(controller, drafts_again_on_a_machine_that_is_slower_than_its_times_say) {
     // Its first trees are refused: the text has nothing to lose, while every call takes longer than was measured.
     auto const times = costs()[1];

@@ -39,9 +39,11 @@ TABLES_OF_TIMES = {"7M": "7m", "61M": "60m", "287M": "300m", "1,023M": "1b"}
 CHAT = {("temperature", "drafts", "tokens/s"): "chat", ("temperature", "drafts, weights in bfloat16", "tokens/s"): "chat_bf16"}
 ALL_KINDS = "all kinds"
 # Of bench/parallel, by its first cell.
-PARALLEL = "requests in flight, 287M"
+PARALLEL = {"requests in flight, 61M": "60m", "requests in flight, 287M": "300m"}
 # Of bench/block_products, by its first cell.
 BLOCKS = "Q4_1, by"
+# Of bench/roofline, by its first cell.
+CALLS = "a call of 287M parameters, matrix tiles, by"
 # Of bench/goodput, by its first cell.
 GOODPUT = "times of a target of, requests in flight"
 
@@ -295,9 +297,10 @@ def speed_up_at_size(rows, parameters, way, temperature):
     return "nothing"
 
 
-def row_of_parallel(root, count):
+def row_of_parallel(root, size, count):
     """A row of many requests in real time."""
-    of = {row["way"]: row for row in csv.DictReader((root / "bench/results/parallel/summary.csv").open(encoding="utf-8")) if row["in_flight"] == count}
+    rows = csv.DictReader((root / "bench/results/parallel/summary.csv").open(encoding="utf-8"))
+    of = {row["way"]: row for row in rows if (row["size"], row["in_flight"]) == (size, count)}
     if not of:
         return []
     times = lambda way: f"{1000 * float(of[way]['seconds_per_token_median']):.1f} ({1000 * float(of[way]['seconds_per_token_95']):.1f})"  # noqa: E731
@@ -310,6 +313,14 @@ def row_of_blocks(root, head, row):
     times = {(one["instructions"], one["inputs"], one["rows"]): float(one["ms"])
              for one in csv.DictReader((root / "bench/results/block_products/times.csv").open(encoding="utf-8")) if one["weights"] == "Q4_1"}
     return [*row[:2], *(f"{times.get((row[0], row[1], column.split()[0]), 0):.3g} ms" for column in head[2:])]
+
+
+def row_of_tiles(root, head, row):
+    """A row of the calls by their rows, with matrix tiles."""
+    products = "oneDNN" if row[0] == "oneDNN" else "ours"
+    times = {(one["products"], one["threads"], one["rows"]): float(one["ms"])
+             for one in csv.DictReader((root / "bench/results/roofline_with_tiles/times.csv").open(encoding="utf-8")) if one["size"] == "300m"}
+    return [*row[:2], *(f"{times.get((products, row[1], column.split()[0]), 0):.3g} ms" for column in head[2:])]
 
 
 def row_of_chat(chat, temperature, way):
@@ -362,14 +373,19 @@ def wrong_rows(name, text, data):
                     expected = speed_up_at_size(data.padded[head[0]], row[0], row[1].replace("`", ""), column.split()[-1])
                     if cell != expected:
                         wrong.append(f"{name}: {row[0]}, {row[1]}, {column}: {cell}, the data say {expected}")
-        elif head[0] == PARALLEL:
+        elif head[0] in PARALLEL:
             for row in rows:
-                expected = row_of_parallel(data.root, row[0])
+                expected = row_of_parallel(data.root, PARALLEL[head[0]], row[0])
                 if list(row) != expected:
                     wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
         elif head[0] == BLOCKS:
             for row in rows:
                 expected = row_of_blocks(data.root, head, row)
+                if list(row) != expected:
+                    wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
+        elif head[0] == CALLS:
+            for row in rows:
+                expected = row_of_tiles(data.root, head, row)
                 if list(row) != expected:
                     wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
         elif head[:3] in CHAT:
@@ -428,10 +444,12 @@ def source_of(head, data):
         return results / "paper_tables/sweep.json"
     if head[0] in data.padded:
         return results / PADDED[head[0]] / "made_with.txt"
-    if head[0] == PARALLEL:
+    if head[0] in PARALLEL:
         return results / "parallel/made_with.txt"
     if head[0] == BLOCKS:
         return results / "block_products/made_with.txt"
+    if head[0] == CALLS:
+        return results / "roofline_with_tiles/made_with.txt"
     if head[:3] in CHAT:
         return results / CHAT[head[:3]] / "made_with.txt"
     return {CONTROLLER: results / "controller/made_with.txt", GOODPUT: results / "goodput/made_with.txt",

@@ -97,12 +97,18 @@ namespace detail {
 struct time_balance {
     double spent = 0;
     double tokens = 0;
+    int steps = 0;  ///< so far, of the first ones
 
     /// Counts a step that was expected to take `seconds`, by what it took (`by_clock`) as far as that is credible.
     void count(step_outcome const& outcome, double seconds, bool by_clock) {
         double const took = outcome.seconds.target + outcome.seconds.draft + outcome.seconds.library;
-        // A step of more than twice the time expected was probably disturbed.
-        if (by_clock && took > 0) seconds = std::clamp(took, seconds / 2, 2 * seconds);
+        // A step of more than twice the time expected was probably disturbed. The first ones of a text find other
+        // things in the caches, and would take longer without drafts, too.
+        constexpr int first = 6;
+        if (steps < first)
+            ++steps;
+        else if (by_clock && took > 0)
+            seconds = std::clamp(took, seconds / 2, 2 * seconds);
         spent += seconds;
         tokens += static_cast<double>(outcome.path.size() + 1);
     }
