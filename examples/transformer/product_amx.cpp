@@ -2,6 +2,7 @@
 #include "transformer/product_kernel.hpp"
 
 #if defined(__AMX_TILE__) && defined(__AMX_BF16__)
+#include "transformer/product_tile.hpp"
 
 namespace multidraft::examples::product {
 namespace {
@@ -80,17 +81,6 @@ private:
     std::int32_t rows_ = 0;
 };
 
-/// Weights that are fetched from memory while others are multiplied: `bytes` of them in each step.
-struct fetched {
-    std::byte const* at;
-    std::ptrdiff_t bytes;
-
-    void step() {
-        for (std::ptrdiff_t line = 0; line < bytes; line += 64) __builtin_prefetch(at + line, 0, 2);
-        at += bytes;
-    }
-};
-
 /// Groups of rows that are multiplied by a panel together.
 struct group_inputs {
     std::byte const* at[most_groups];   ///< the next step of each
@@ -112,55 +102,50 @@ inline void add_step(group_inputs& inputs) {
     if constexpr (g + 1 < groups) add_step<groups, larger, by, g + 1>(inputs);
 }
 
-/// Where the sums of a panel go.
-struct destination {
-    float* at;             ///< of the first row
-    std::size_t next_row;  ///< numbers
-    std::int32_t outputs;  ///< of the panel that there are
-};
-
+/// Writes the sums of a panel, whose first output is `begin`, to the rows from `output` on.
 template <int groups, int g = 0>
-inline void store_sums(group_inputs const& inputs, destination to) {
+inline void store_sums(task const& t, std::int32_t begin, group_inputs const& inputs, float* output) {
     auto const rows = static_cast<std::size_t>(inputs.bytes[g] / row_bytes);
-    if (to.outputs == panel) {
-        store<g>(to.at, static_cast<std::ptrdiff_t>(to.next_row * sizeof(float)));
+    if (begin + panel <= t.outputs) {
+        store<g>(output + begin, static_cast<std::ptrdiff_t>(t.output_row * sizeof(float)));
     } else {
         alignas(64) float sums[most_rows][panel];
         store<g>(sums[0], row_bytes);
-        for (std::size_t r = 0; r < rows; ++r)
-            for (std::int32_t i = 0; i < to.outputs; ++i)
-                to.at[r * to.next_row + static_cast<std::size_t>(i)] = sums[r][i];
+        for (std::size_t r = 0; r < rows; ++r) write_outputs(t, sums[r], begin, output + r * t.output_row);
     }
-    to.at += rows * to.next_row;
-    if constexpr (g + 1 < groups) store_sums<groups, g + 1>(inputs, to);
+    if constexpr (g + 1 < groups) store_sums<groups, g + 1>(t, begin, inputs, output + rows * t.output_row);
 }
 
-/// `steps` steps of a panel times some groups of rows.
+/// Panel `p` times some groups of rows. Fetches `lines` of the weights to come in each step.
 template <int groups, int larger>
-void multiply_groups(std::byte const* from, std::int32_t steps, group_inputs inputs, destination const& to,
-                     fetched& next) {
+void multiply_groups(task const& t, std::int32_t p, group_inputs inputs, float* output, fetched& next,
+                     std::ptrdiff_t lines) {
+    std::byte const* from = t.weights + std::ptrdiff_t{p} * t.steps * step_bytes;
+    auto const fetch_lines = [&] {
+        for (std::ptrdiff_t line = 0; line < lines; ++line) fetch_step(next);
+    };
     clear_sums<groups>();
     std::int32_t s = 0;
     // With few rows reading takes the time: two tiles of weights are read together.
     if constexpr (groups <= 2) {
-        for (; s + 1 < steps; s += 2, from += 2 * step_bytes) {
+        for (; s + 1 < t.steps; s += 2, from += 2 * step_bytes) {
             load<weights>(from);
             load<more_weights>(from + step_bytes);
-            next.step();
-            next.step();
+            fetch_lines();
+            fetch_lines();
             add_step<groups, larger, weights>(inputs);
             add_step<groups, larger, more_weights>(inputs);
         }
     }
-    for (; s < steps; ++s, from += step_bytes) {
+    for (; s < t.steps; ++s, from += step_bytes) {
         load<weights>(from);
-        next.step();
+        fetch_lines();
         add_step<groups, larger, weights>(inputs);
     }
-    store_sums<groups>(inputs, to);
+    store_sums<groups>(t, p * panel, inputs, output);
 }
 
-using multiplication = void (*)(std::byte const*, std::int32_t, group_inputs, destination const&, fetched&);
+using multiplication = void (*)(task const&, std::int32_t, group_inputs, float*, fetched&, std::ptrdiff_t);
 constexpr multiplication multiplications[most_groups][most_groups] = {
     {multiply_groups<1, 1>, nullptr, nullptr, nullptr},
     {multiply_groups<2, 1>, multiply_groups<2, 2>, nullptr, nullptr},
@@ -173,33 +158,26 @@ void multiply(task const& t) {
     std::int32_t const turns = (groups.count + most_groups - 1) / most_groups;
     std::ptrdiff_t const panel_bytes = t.steps * step_bytes;
     // In the turns of a panel together the next panel is fetched, or in a single one what lies a little further on.
-    std::ptrdiff_t const fetch_bytes = (step_bytes / turns + 63) / 64 * 64;
+    constexpr std::ptrdiff_t line = 64;
+    std::ptrdiff_t const lines = (step_bytes / line + turns - 1) / turns;
     constexpr std::ptrdiff_t little = 8192;
     std::ptrdiff_t const distance = turns == 1 && panel_bytes > little ? little : panel_bytes;
     for (std::int32_t p = t.first; p < t.last; ++p) {
-        std::byte const* const from = t.weights + p * panel_bytes;
-        std::byte const* packed = t.inputs;
-        std::int32_t const begin = p * panel;
-        destination to{t.output + begin, t.output_row, t.outputs - begin < panel ? t.outputs - begin : panel};
-        fetched next{from + distance, fetch_bytes};
+        fetched next{t.weights + p * panel_bytes + distance, line};
         std::int32_t g = 0;
         for (std::int32_t turn = 0; turn < turns; ++turn) {
             std::int32_t const count = groups.count / turns + (turn < groups.count % turns ? 1 : 0);
             std::int32_t const rows = groups.size(g);
+            float* const output = t.output + static_cast<std::size_t>(groups.begin(g)) * t.output_row;
             std::int32_t larger = 0;
-            std::size_t all = 0;
             group_inputs inputs{};
             for (std::int32_t k = 0; k < count; ++k, ++g) {
-                std::int32_t const here = groups.size(g);
-                larger += here == rows ? 1 : 0;
-                inputs.at[k] = packed;
-                inputs.bytes[k] = here * row_bytes;
-                packed += t.steps * inputs.bytes[k];
-                all += static_cast<std::size_t>(here);
+                larger += groups.size(g) == rows ? 1 : 0;
+                inputs.at[k] = t.inputs + groups.begin(g) * t.steps * row_bytes;
+                inputs.bytes[k] = groups.size(g) * row_bytes;
             }
             registers.shape(count, larger, rows);
-            multiplications[count - 1][larger - 1](from, t.steps, inputs, to, next);
-            to.at += all * t.output_row;
+            multiplications[count - 1][larger - 1](t, p, inputs, output, next, lines);
         }
     }
 }

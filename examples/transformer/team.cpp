@@ -155,7 +155,7 @@ void thread_choice::begin(std::size_t kind) {
 
 int thread_choice::next(int kind) {
     record& r = records_[static_cast<std::size_t>(kind)];
-    if (std::ranges::all_of(r.seconds, [](double s) { return s == 0; })) begin(static_cast<std::size_t>(kind));
+    if (r.seconds[static_cast<std::size_t>(r.now)] == 0) begin(static_cast<std::size_t>(kind));  // its first call
     r.tried = r.now;
     if (levels_ > 1 && --r.until_trial < 0) {
         r.last_trial = (r.last_trial + 1) % levels_;

@@ -90,7 +90,8 @@ struct controller_options {
 /// text's draws and the times given.
 ///
 /// The loss compared with drafting nothing is bounded by `slack` and `credit`: what steps took (their seconds by the
-/// times given, where `learns_times` is false) against what their tokens would have taken. Counts decay while nothing
+/// times given, where `learns_times` is false, and for the first steps of a text, which find the caches cold) against
+/// what their tokens would have taken. Counts decay while nothing
 /// is drafted, so that drafting is tried again when the text may have changed.
 ///
 /// Cost of a choice: O(nodes of the family); where nothing was drafted in the last step, at every eighth step only, for
