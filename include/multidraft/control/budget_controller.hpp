@@ -62,9 +62,10 @@ struct budget_options {
 ///
 /// The choice depends on rows and on earlier steps, on no draw of the step: every verifier is lossless for it that
 /// allows the shape. It never reads a clock; with `learns_times` false it is a function of the text's draws and the
-/// times given. Loss compared with drafting nothing is bounded as that of a `controller`; besides, a step drafts
-/// nothing while the last ones with drafts have lost more than they gained. One verifier; the times of the draft are
-/// those of one call for all levels.
+/// times given. Loss compared with drafting nothing is bounded as that of a `controller`, but for the last step that
+/// was allowed, which may lose half of the tokens that its tree promised. Besides, it asks seldom where drafts promise
+/// too little, and not for a while where they have lost. One verifier; the times of the draft are those of one call for
+/// all levels.
 class budget_controller {
 public:
     /// Throws `invalid_input` for options out of their range and for times that `step_times::validate` refuses.
@@ -83,7 +84,7 @@ public:
     void start() {
         balance_ = {};
         count_.idle = 0;
-        count_.interval = idle_steps;
+        count_.interval = 1;
         count_.unseen += 2 * options_.memory;
     }
 
@@ -95,12 +96,12 @@ public:
         step_.levels = 0;
         if (situation.depth < 1 || count_.idle % count_.interval != 0) return 0;
         fade();
-        if (past_.gain < -most_lost || past_.realised < -most_lost_tokens) {
+        if ((past_.gain < -most_lost && past_.realised < 0) || past_.realised < -most_lost_tokens) {
             count_.interval = longest_interval();
             return 0;
         }
         step_.levels = asked_.choose(std::min(situation.depth, options_.levels), times_.draft, step_.price);
-        if (seconds_of({1, 1, 0}) - seconds_of_nothing() > allowed()) step_.levels = 0;
+        if (times_.draft(step_.levels) > allowed()) step_.levels = 0;
         return step_.levels;
     }
 
@@ -127,8 +128,10 @@ public:
         auto const worth = [&](std::size_t k) { return offers[k].tokens - price * seconds_of(offers[k]); };
         double const most = nothing + allowed();
         std::size_t best = 0;
-        for (std::size_t k = 1; k < offers.size(); ++k)
-            if (!(seconds_of(offers[k]) > most) && worth(k) > worth(best)) best = k;
+        for (std::size_t k = 1; k < offers.size(); ++k) {
+            double const lost = seconds_of(offers[k]) - relied_on * offers[k].tokens * nothing;
+            if (!(lost > most) && worth(k) > worth(best)) best = k;
+        }
         step_.least = least_of(offers[best], price);
         step_.price = price;
         // What the best tree of each depth is worth, the call of the drafter apart.
@@ -175,12 +178,14 @@ public:
         }
         bool const drafted = outcome.tree.size() > 1;
         past_.realised += 1 + static_cast<double>(outcome.path.size()) - expected / at_least(seconds_of_nothing());
-        if (drafted || longest_interval() == idle_steps) {
+        // A step that promises little says nothing of a text whose drafts have paid. Else the next one is asked for
+        // after one more step without drafts, then after 4, 8, ..
+        if (drafted || past_.gain > 0 || !(times_.draft(1) > 0)) {
             count_.idle = 0;
-            count_.interval = idle_steps;
+            count_.interval = 1;
         } else {
             count_.idle = 1;
-            count_.interval = std::min(2 * count_.interval, longest_interval());
+            count_.interval = std::min(2 * count_.interval, most_idle_steps);
         }
         fade();
         if (step_.chances.size() < 2 || step_.chances.size() != static_cast<std::size_t>(step_.shape.size())) return;
@@ -192,12 +197,13 @@ public:
     [[nodiscard]] step_times const& times() const noexcept { return times_; }
 
 private:
-    /// Without drafts, until the next choice; twice as many after each that drafted nothing, up to the most, and those
-    /// at once where drafts have lost. A call of the drafter also takes caches from the next calls of the target.
+    /// Without drafts, until the next choice, where drafts take no call; or until the time without drafts is learnt: a
+    /// call of the drafter takes caches from the next calls of the target.
     static constexpr std::int32_t idle_steps = 8;
     static constexpr std::int32_t most_idle_steps = 64;
     static constexpr double first = 4;             ///< weight of the step itself in the price, in steps
-    static constexpr double most_lost = 0.25;      ///< of tokens expected, before nothing is drafted
+    static constexpr double most_lost = 1;         ///< of tokens expected, before nothing is drafted
+    static constexpr double relied_on = 0.5;       ///< of what an offer promises, where little may be lost
     static constexpr double most_lost_tokens = 3;  ///< of those that came
     /// By how much steps with drafts are to be faster: the best of several offers promises more than it holds, and
     /// times that were measured apart are of warmer caches.
@@ -248,7 +254,7 @@ private:
     };
     struct counts {
         std::int32_t idle = 0;  ///< steps since the last call of the drafter
-        std::int32_t interval = idle_steps;
+        std::int32_t interval = 1;
         double unseen = 0;  ///< steps by which the counts have yet to decay
     };
     struct scratch {
