@@ -16,6 +16,7 @@ namespace {
 
 using namespace multidraft;
 using analysis::call_cost;
+using analysis::child_rates;
 using analysis::expected_accepted;
 using analysis::rank_rates;
 using analysis::step_costs;
@@ -205,7 +206,76 @@ TEST(share_budget, rounding_decides_nothing) {
     }
 }
 
+/// Expected accepted nodes below a node, by the rates of nodes with as many children.
+double accepted_below(topology const& shape, child_rates const& rates, node_id node) {
+    auto const n = static_cast<std::size_t>(shape.child_count(node));
+    double sum = 0;
+    for (std::size_t k = 0; k < n; ++k)
+        sum += rates[static_cast<std::size_t>(shape.depth(node))][n - 1][k] *
+               (1 + accepted_below(shape, rates, shape.first_child(node) + static_cast<node_id>(k)));
+    return sum;
+}
+
+TEST(share_budget, expects_of_a_tree_what_nodes_with_as_many_children_accept) {
+    test_numbers numbers(5);
+    for (int round = 0; round < 20; ++round) {
+        std::vector<child_rates> rates(2);
+        for (child_rates& one : rates)
+            for (int level = 0; level < 3; ++level) {
+                auto& of_level = one.emplace_back();
+                double whole = 0;
+                for (int n = 1; n <= 3; ++n) {
+                    whole += 0.5 * (1 - whole) * numbers();
+                    double parts = 0;
+                    auto& of_number = of_level.emplace_back();
+                    for (int k = 0; k < n; ++k) parts += of_number.emplace_back(0.1 + numbers());
+                    for (double& rate : of_number) rate *= whole / parts;
+                }
+            }
+        auto const found = share_budget(rates, 12, costs_of(0.01, 0.05));
+        double expected = 2;
+        for (std::size_t r = 0; r < 2; ++r) expected += accepted_below(found.shapes[r], rates[r], 0);
+        EXPECT_NEAR(found.tokens, expected, 1e-12);
+    }
+}
+
+TEST(share_budget, takes_a_chain_where_siblings_take_their_acceptance_from_each_other) {
+    // Two children are accepted hardly more often than one, and then either of them: nothing may be built on the first.
+    child_rates const siblings(2, {{0.7}, {0.36, 0.36}});
+    rank_rates const increases(2, {0.7, 0.02});
+    step_costs const free{call_cost({{1, 1.0}}), call_cost({{1, 0.0}})};
+    auto const exact = share_budget(std::vector<child_rates>{siblings}, 3, free);
+    EXPECT_EQ(exact.shapes.front().max_depth(), 2);
+    EXPECT_NEAR(exact.tokens, 1 + accepted_below(exact.shapes.front(), siblings, 0), 1e-12);
+    auto const assumed = share_budget(std::vector<rank_rates>{increases}, 3, free);
+    EXPECT_LE(accepted_below(assumed.shapes.front(), siblings, 0), exact.tokens - 1);
+    EXPECT_GT(assumed.tokens - 1, accepted_below(assumed.shapes.front(), siblings, 0)) << "promises too much";
+}
+
+TEST(cheapest_further, is_the_least_slope_to_the_right) {
+    test_numbers numbers(3);
+    for (int round = 0; round < 50; ++round) {
+        std::vector<double> seconds{1.0};
+        for (int k = 0; k < 12; ++k) seconds.push_back(seconds.back() + (k % 3 == 0 ? 0.0 : numbers()));
+        auto const found = multidraft::detail::cheapest_further(seconds);
+        for (std::size_t a = 0; a + 1 < seconds.size(); ++a) {
+            double least = 1e9;
+            for (std::size_t b = a + 1; b < seconds.size(); ++b)
+                least = std::min(least, (seconds[b] - seconds[a]) / static_cast<double>(b - a));
+            EXPECT_NEAR(found[a], least, 1e-12) << a;
+        }
+    }
+}
+
 TEST(share_budget, names_bad_input) {
+    auto const of_numbers = [](child_rates const& rates) {
+        return share_budget(std::vector<child_rates>{rates}, 4, costs_of(0.1, 0.1));
+    };
+    EXPECT_THROW(static_cast<void>(of_numbers({{{0.5}, {0.6}}})), invalid_input) << "two rates of two children";
+    EXPECT_THROW(static_cast<void>(of_numbers({{{0.5}, {0.2, 0.2}}})), invalid_input) << "two less often than one";
+    EXPECT_THROW(static_cast<void>(of_numbers({{{1.5}}})), invalid_input);
+    EXPECT_THROW(static_cast<void>(of_numbers({{{0.5}, {0.6, 0.6}}})), invalid_input);
+
     auto const refusal = [](std::vector<rank_rates> const& rates, std::int32_t nodes,
                             std::vector<std::int32_t> const& unread = {}) -> std::string {
         try {

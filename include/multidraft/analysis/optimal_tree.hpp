@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,6 +20,10 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
 /// By level (0: the children of the root) and rank: the probability that the child of that rank is the accepted one,
 /// given that its parent was reached. One level's rates sum to 1 at most.
 using rank_rates = std::vector<std::vector<double>>;
+
+/// By level, number of children less one, and rank: the same of one of n children. With siblings the first child is
+/// accepted less often than alone, which `rank_rates` cannot say.
+using child_rates = std::vector<std::vector<std::vector<double>>>;
 
 /// A shape and its expected number of accepted nodes.
 struct optimal_shape {
@@ -38,6 +43,22 @@ inline void check_rates(rank_rates const& rates) {
         }
         if (sum > 1 + 1e-9)
             refuse("rates", static_cast<std::int64_t>(level), sum, "at most one child of a node is accepted");
+    }
+}
+inline void check_rates(child_rates const& rates) {
+    for (std::size_t level = 0; level < rates.size(); ++level) {
+        check_rates(rank_rates(rates[level]));
+        double before = 0;
+        for (std::size_t n = 0; n < rates[level].size(); ++n) {
+            auto const& of_number = rates[level][n];
+            if (of_number.size() != n + 1)
+                refuse("rates", static_cast<std::int64_t>(level), of_number.size(),
+                       "there are rates of one child, of two, and so on");
+            double const sum = std::accumulate(of_number.begin(), of_number.end(), 0.0);
+            if (sum < before - 1e-9)
+                refuse("rates", static_cast<std::int64_t>(level), sum, "more children are not accepted less often");
+            before = sum;
+        }
     }
 }
 

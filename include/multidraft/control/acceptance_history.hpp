@@ -119,6 +119,22 @@ public:
         }
         return result;
     }
+    /// The rate at which each of 1 to `children` children is the accepted one, by level: the input of `share_budget`.
+    /// Throws `invalid_input` for a negative depth.
+    [[nodiscard]] analysis::child_rates child_rates(std::int32_t depth, std::int32_t children) const {
+        if (depth < 0) refuse("depth", depth, "a number of levels is not negative");
+        analysis::child_rates result(static_cast<std::size_t>(depth));
+        for (std::int32_t level = 0; level < depth; ++level) {
+            double before = 0;
+            for (std::int32_t n = 1; n <= children; ++n) {
+                // More children are not accepted less often.
+                before = std::max(before, rate(level, n));
+                auto& of_number = result[static_cast<std::size_t>(level)].emplace_back();
+                for (std::int32_t k = 0; k < n; ++k) of_number.push_back(before * share(n, k));
+            }
+        }
+        return result;
+    }
     /// The decayed count of nodes with n children.
     [[nodiscard]] double tried(std::int32_t n) const noexcept { return tried_[column(n)]; }
 

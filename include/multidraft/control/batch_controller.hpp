@@ -101,7 +101,7 @@ public:
         for (std::size_t k = 0; k < step.size(); ++k) {
             batch_situation const& one = step[k];
             std::int32_t const depth = std::clamp(one.depth, 0, options_.depth);
-            rates_.push_back(find(one.request).history.rank_rates(depth, options_.children));
+            rates_.push_back(find(one.request).history.child_rates(depth, options_.children));
             unread_.push_back(share_of_reading(one));
             char& named = named_[static_cast<std::size_t>(one.request)];
             if (named != 0)
@@ -190,7 +190,7 @@ private:
     acceptance_history unknown_;  ///< of a request of which nothing is known
     acceptance_history common_;   ///< of all requests
     std::vector<member> requests_;
-    std::vector<analysis::rank_rates> rates_;
+    std::vector<analysis::child_rates> rates_;
     std::vector<std::int32_t> unread_;
     std::vector<char> named_;
     shared_budget chosen_;

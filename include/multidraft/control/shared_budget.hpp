@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <queue>
 #include <span>
 #include <utility>
@@ -33,40 +34,60 @@ struct shared_budget {
 
 namespace detail {
 
-/// Grows the trees of all requests one node at a time, the node most likely to be accepted first, to a number of
-/// levels. Requests of whose text the draft lacks more than `most_unread` tokens stay roots.
+/// How far trees may grow.
+struct growth_limits {
+    std::size_t levels = 0;
+    std::size_t children = 0;      ///< of a node
+    std::int32_t most_unread = 0;  ///< requests of whose text the draft lacks more tokens stay roots
+};
+
+/// Grows the trees of all requests one node at a time: the one that is most likely to be accepted first, if each child
+/// were accepted as often as the rate of all children has increased by it.
 class budget_growth {
 public:
-    budget_growth(std::span<analysis::rank_rates const> rates, std::span<std::int32_t const> unread, std::size_t levels,
-                  std::int32_t most_unread)
-        : rates_(rates), unread_(unread), levels_(levels), trees_(rates.size()) {
-        for (std::size_t r = 0; r < rates.size(); ++r) {
-            trees_[r].push_back(none);
-            if (unread.empty() || unread[r] <= most_unread) offer(r, 0, 0, 0, 1.0);
-        }
+    /// `increases`: of the rates, see `increases_of`.
+    budget_growth(std::span<analysis::child_rates const> rates, std::span<analysis::rank_rates const> increases,
+                  std::span<std::int32_t const> unread)
+        : rates_(rates), increases_(increases), unread_(unread) {}
+
+    /// Begins again with the roots, which are the first nodes.
+    void start(growth_limits const& limits) {
+        limits_ = limits;
+        nodes_.clear();
+        open_.clear();
+        read_.clear();
+        inner_ = 0;
+        accepted_ = 0;
+        for (std::size_t r = 0; r < rates_.size(); ++r) nodes_.push_back({r, nowhere, 0});
+        for (std::size_t r = 0; r < rates_.size(); ++r)
+            if (unread_.empty() || unread_[r] <= limits.most_unread) offer(r, 0, 1.0);
     }
 
-    /// Adds a node and returns its probability of being accepted; 0 if none is left.
-    double grow() {
-        if (open_.empty()) return 0;
-        place const best = open_.top();
-        open_.pop();
-        auto& tree = trees_[best.request];
-        auto const node = static_cast<node_id>(tree.size());
-        tree.push_back(best.parent);
+    /// The probability of being accepted by which the next node is chosen; 0 if none is left.
+    [[nodiscard]] double next() const noexcept { return open_.empty() ? 0 : open_.front().reach; }
+
+    /// Adds that node.
+    void grow() {
+        std::pop_heap(open_.begin(), open_.end());
+        place const best = open_.back();
+        open_.pop_back();
+        node const parent = nodes_[best.parent];
+        std::size_t const added = nodes_.size();
+        nodes_.push_back({parent.request, best.parent, parent.level + 1});
         if (best.rank == 0) {
-            auto const level = static_cast<std::size_t>(best.level);
-            if (level >= read_.size()) read_.resize(level + 1, 0);
-            std::int32_t const more = level == 0 && !unread_.empty() ? unread_[best.request] : 1;
-            read_[level] =
-                more < largest_number<std::int32_t> - read_[level] ? read_[level] + more : largest_number<std::int32_t>;
+            if (parent.level >= read_.size()) read_.resize(parent.level + 1, 0);
+            std::int32_t& read = read_[parent.level];
+            std::int32_t const more = parent.level == 0 && !unread_.empty() ? unread_[parent.request] : 1;
+            read = more < largest_number<std::int32_t> - read ? read + more : largest_number<std::int32_t>;
             ++inner_;
         }
-        offer(best.request, best.parent, best.level, best.rank + 1, best.above);
-        offer(best.request, node, best.level + 1, 0, best.reach);
-        return best.reach;
+        count(added);
+        offer(best.parent, best.rank + 1, best.above);
+        offer(added, 0, best.reach);
     }
 
+    /// Expected accepted nodes of all trees, as nodes with as many children are accepted.
+    [[nodiscard]] double accepted() const noexcept { return accepted_; }
     /// What the draft reads, by level: nodes with children, and before the first level what it lacks of the texts.
     [[nodiscard]] std::span<std::int32_t const> read() const noexcept { return read_; }
     /// Nodes with children.
@@ -74,20 +95,29 @@ public:
 
     /// The trees so far, in level order.
     [[nodiscard]] std::vector<topology> shapes() const {
+        std::vector<std::vector<node_id>> trees(rates_.size());
+        std::vector<node_id> name;  // of each node in its tree
+        for (node const& one : nodes_) {
+            auto& tree = trees[one.request];
+            name.push_back(static_cast<node_id>(tree.size()));
+            tree.push_back(one.parent == nowhere ? none : name[one.parent]);
+        }
         std::vector<topology> result;
-        for (auto const& tree : trees_)
+        for (auto const& tree : trees)
             result.push_back(topology::from_parents(parents_in_order(tree, level_order(tree))));
         return result;
     }
 
 private:
+    static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
+
     struct place {
         double reach;  ///< the probability that the node is accepted
         double above;  ///< of its parent
+        std::size_t parent;
+        std::size_t level;  ///< of the parent
         std::size_t request;
-        node_id parent;
-        std::int32_t level;  ///< of the parent
-        std::int32_t rank;
+        std::size_t rank;
 
         /// Ties to the shallower node, the earlier request, the earlier node. Probabilities that are the same floats
         /// are ties: what a compiler's rounding makes of a double decides nothing.
@@ -100,24 +130,86 @@ private:
             return a.parent != b.parent ? a.parent > b.parent : a.rank > b.rank;
         }
     };
+    struct node {
+        std::size_t request;
+        std::size_t parent;
+        std::size_t level;
+        std::size_t last = nowhere;      ///< child
+        std::size_t previous = nowhere;  ///< sibling
+        std::size_t children = 0;
+        double below = 0;  ///< expected accepted nodes once it is accepted itself
+    };
 
-    void offer(std::size_t request, node_id parent, std::int32_t level, std::int32_t rank, double above) {
-        auto const& rates = rates_[request];
-        if (static_cast<std::size_t>(level) >= std::min(rates.size(), levels_)) return;
-        auto const& of_level = rates[static_cast<std::size_t>(level)];
-        if (static_cast<std::size_t>(rank) >= of_level.size()) return;
-        double const reach = above * of_level[static_cast<std::size_t>(rank)];
-        if (reach > 0) open_.push({reach, above, request, parent, level, rank});
+    void offer(std::size_t parent, std::size_t rank, double above) {
+        node const& of = nodes_[parent];
+        auto const& increases = increases_[of.request];
+        if (of.level >= std::min(increases.size(), limits_.levels)) return;
+        auto const& of_level = increases[of.level];
+        if (rank >= std::min(of_level.size(), limits_.children)) return;
+        double const reach = above * of_level[rank];
+        if (!(reach > 0)) return;
+        open_.push_back({reach, above, parent, of.level, of.request, rank});
+        std::push_heap(open_.begin(), open_.end());
+    }
+    /// What the parent of a new node and all above it are worth by it. O(level children).
+    void count(std::size_t added) {
+        node& parent = nodes_[nodes_[added].parent];
+        nodes_[added].previous = std::exchange(parent.last, added);
+        ++parent.children;
+        auto const& rates = rates_[parent.request];
+        for (std::size_t v = nodes_[added].parent; v != nowhere; v = nodes_[v].parent) {
+            node& one = nodes_[v];
+            auto const& of_number = rates[one.level][one.children - 1];
+            double const before = one.below;
+            one.below = 0;
+            std::size_t rank = one.children;
+            for (std::size_t c = one.last; c != nowhere; c = nodes_[c].previous)
+                one.below += of_number[--rank] * (1 + nodes_[c].below);
+            if (one.parent == nowhere) accepted_ += one.below - before;
+        }
     }
 
-    std::span<analysis::rank_rates const> rates_;
+    std::span<analysis::child_rates const> rates_;
+    std::span<analysis::rank_rates const> increases_;
     std::span<std::int32_t const> unread_;
-    std::size_t levels_;
-    std::priority_queue<place> open_;
-    std::vector<std::vector<node_id>> trees_;  ///< parents, in the order added
+    growth_limits limits_;
+    std::vector<place> open_;  ///< a heap
+    std::vector<node> nodes_;  ///< in the order added
     std::vector<std::int32_t> read_;
     std::int32_t inner_ = 0;
+    double accepted_ = 0;
 };
+
+/// By how much each further child makes an acceptance likelier, by level and rank; no more than the one before.
+inline analysis::rank_rates increases_of(analysis::child_rates const& rates) {
+    analysis::rank_rates result(rates.size());
+    for (std::size_t level = 0; level < rates.size(); ++level) {
+        double before = 0;
+        double last = 1;
+        for (std::vector<double> const& of_number : rates[level]) {
+            last = std::clamp(std::accumulate(of_number.begin(), of_number.end(), -before), 0.0, last);
+            before += last;
+            result[level].push_back(last);
+        }
+    }
+    return result;
+}
+
+/// For each number of rows beyond the first, the least that any further rows add to `seconds` each. The points that
+/// give it are the lower convex hull of those to the right. O(numbers).
+inline std::vector<double> cheapest_further(std::span<double const> seconds) {
+    std::vector<double> result(seconds.size(), 0.0);
+    std::vector<std::size_t> hull;
+    auto const slope = [&](std::size_t a, std::size_t b) {
+        return (seconds[b] - seconds[a]) / static_cast<double>(b - a);
+    };
+    for (std::size_t a = seconds.size(); a-- > 0;) {
+        while (hull.size() > 1 && slope(a, hull.back()) >= slope(a, hull[hull.size() - 2])) hull.pop_back();
+        if (!hull.empty()) result[a] = slope(a, hull.back());
+        hull.push_back(a);
+    }
+    return result;
+}
 
 /// The largest numbers of unread tokens with which requests may draft: all, and fewer and fewer.
 inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread) {
@@ -132,20 +224,22 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
 }  // namespace detail
 
 /// The trees of a batch's requests that maximise the tokens per second of a step with one target call for all nodes;
-/// roots alone if nothing is gained. For each number of levels, which is the number of the draft's calls, nodes are
-/// added where the probability of being accepted is largest, over all requests; the best number of nodes is taken, of
-/// `nodes` below the roots at most. The same is tried without the requests of the largest numbers in `unread` (three
-/// different numbers at most): the others' trees must not pay for a new request's prompt.
+/// roots alone if nothing is gained. For each number of levels, which is the number of the draft's calls, and each
+/// largest number of children, nodes are added where one more is most likely to be accepted, over all requests; the
+/// best number of nodes is taken, of `nodes` below the roots at most. The same is tried without the requests of the
+/// largest numbers in `unread` (three different numbers at most): the others' trees must not pay for a new request's
+/// prompt.
 ///
-/// `rates[r]` are those of request r. Within a level they must be nonincreasing in the rank: then no other trees of as
-/// many levels and nodes have more expected accepted nodes. The cost of a step counts the rows of all requests in each
-/// call. The draft call of a level reads the nodes that have children; the first one reads `unread[r]` tokens of a
-/// request that drafts, what the draft lacks of its text with the root included, or 1 each where `unread` is empty.
+/// `rates[r]` are those of request r: what a tree is expected to gain is exact by them, which tree of as many nodes
+/// gains most is not. The cost of a step counts the rows of all requests in each call. The draft call of a level reads
+/// the nodes that have children; the first one reads `unread[r]` tokens of a request that drafts, what the draft lacks
+/// of its text with the root included, or 1 each where `unread` is empty.
 ///
-/// O(levels n (log n + levels)) for n nodes, for each of these trials. Throws `invalid_input` for no request, rates
-/// outside [0, 1], levels whose rates rise or sum to more than 1, nodes outside [0, 2^16], numbers of unread tokens
-/// that are not one for each request, or below 1.
-[[nodiscard]] inline shared_budget share_budget(std::span<analysis::rank_rates const> rates, std::int32_t nodes,
+/// O(levels children n (log n + levels children)) for n nodes, for each of these trials. Throws `invalid_input` for no
+/// request, rates outside [0, 1] or of other numbers of children than 1, 2, .., numbers of children whose rates sum to
+/// more than 1 or to less than those of fewer, nodes outside [0, 2^16], numbers of unread tokens that are not one for
+/// each request, or below 1.
+[[nodiscard]] inline shared_budget share_budget(std::span<analysis::child_rates const> rates, std::int32_t nodes,
                                                 analysis::step_costs const& costs,
                                                 std::span<std::int32_t const> unread = {}) {
     if (rates.empty()) refuse("rates.size", 0, "a batch has one request or more");
@@ -156,51 +250,77 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
         if (unread[r] < 1)
             refuse("unread", static_cast<std::int64_t>(r), unread[r], "the draft reads the root at least");
     std::size_t deepest = 0;
-    for (analysis::rank_rates const& one : rates) {
+    std::size_t widest = 0;
+    std::vector<analysis::rank_rates> increases;
+    for (analysis::child_rates const& one : rates) {
         analysis::detail::check_rates(one);
-        for (std::size_t level = 0; level < one.size(); ++level)
-            for (std::size_t k = 1; k < one[level].size(); ++k)
-                if (one[level][k] > one[level][k - 1])
-                    refuse("rates", static_cast<std::int64_t>(level), one[level][k],
-                           "the rates of a level do not rise with the rank");
+        for (auto const& of_level : one) widest = std::max(widest, of_level.size());
         deepest = std::max(deepest, one.size());
+        increases.push_back(detail::increases_of(one));
     }
     auto const requests = static_cast<std::int32_t>(rates.size());
-    auto const seconds_of = [&](std::int32_t added, std::span<std::int32_t const> read, std::int32_t inner) {
-        double seconds =
-            costs.target(requests + added) + costs.rest + costs.rest_per_node * added + costs.rest_per_inner * inner;
+    std::vector<double> target;  // by nodes
+    for (std::int32_t added = 0; added <= nodes; ++added) target.push_back(costs.target(requests + added));
+    std::vector<double> const further = detail::cheapest_further(target);
+    auto const seconds_of = [&](std::size_t added, std::span<std::int32_t const> read, std::int32_t inner) {
+        double seconds = target[added] + costs.rest + costs.rest_per_node * static_cast<double>(added) +
+                         costs.rest_per_inner * inner;
         for (std::int32_t const rows : read) seconds += costs.draft(rows);
         return seconds;
     };
     shared_budget best{{}, static_cast<double>(requests), seconds_of(0, {}, 0)};
-    std::int32_t best_nodes = 0;
-    std::size_t best_levels = 0;
-    std::int32_t best_unread = largest_number<std::int32_t>;
+    std::size_t best_nodes = 0;
+    detail::growth_limits of_best;
+    detail::budget_growth growth(rates, increases, unread);
     for (std::int32_t const most_unread : detail::limits_of(unread))
-        for (std::size_t levels = 1; levels <= deepest; ++levels) {
-            detail::budget_growth growth(rates, unread, levels, most_unread);
-            double tokens = requests;
-            for (std::int32_t added = 1; added <= nodes; ++added) {
-                double const reach = growth.grow();
-                if (!(reach > 0)) break;
-                tokens += reach;
-                double const seconds = seconds_of(added, growth.read(), growth.inner());
-                // tokens / seconds > best.tokens / best.seconds, even if no time was counted. Equal but for rounding is
-                // no gain.
-                constexpr double gain = 1 + 1e-9;
-                if (!(tokens * best.seconds > gain * (best.tokens * seconds))) continue;
-                best.tokens = tokens;
-                best.seconds = seconds;
-                best_nodes = added;
-                best_levels = levels;
-                best_unread = most_unread;
+        for (std::size_t children = 1; children <= widest; ++children)
+            for (std::size_t levels = 1; levels <= deepest; ++levels) {
+                detail::growth_limits const limits{levels, children, most_unread};
+                growth.start(limits);
+                for (std::size_t added = 1; added < target.size(); ++added) {
+                    // Where the next node gains less than the cheapest further rows must, so do all later ones. Below
+                    // a second child nodes gain more than they are chosen by; seldom twice as much.
+                    double const next = growth.next();
+                    if (!(next > 0) || 2 * next * best.seconds < best.tokens * further[added - 1]) break;
+                    growth.grow();
+                    double const tokens = requests + growth.accepted();
+                    double const seconds = seconds_of(added, growth.read(), growth.inner());
+                    // tokens / seconds > best.tokens / best.seconds, even if no time was counted. Equal but for
+                    // rounding is no gain.
+                    constexpr double gain = 1 + 1e-9;
+                    if (!(tokens * best.seconds > gain * (best.tokens * seconds))) continue;
+                    best.tokens = tokens;
+                    best.seconds = seconds;
+                    best_nodes = added;
+                    of_best = limits;
+                }
+                if (growth.read().size() < levels) break;  // nothing is that deep
             }
-            if (growth.read().size() < levels) break;  // nothing is that deep
-        }
-    detail::budget_growth growth(rates, unread, best_levels, best_unread);
-    for (std::int32_t k = 0; k < best_nodes; ++k) growth.grow();
+    growth.start(of_best);
+    for (std::size_t k = 0; k < best_nodes; ++k) growth.grow();
     best.shapes = growth.shapes();
     return best;
+}
+
+/// The same where a child is accepted as often with siblings after it as without: within a level the rates must be
+/// nonincreasing in the rank, and then no other trees of as many levels and nodes have more expected accepted nodes.
+/// Throws `invalid_input` for others, too.
+[[nodiscard]] inline shared_budget share_budget(std::span<analysis::rank_rates const> rates, std::int32_t nodes,
+                                                analysis::step_costs const& costs,
+                                                std::span<std::int32_t const> unread = {}) {
+    std::vector<analysis::child_rates> of_numbers;
+    for (analysis::rank_rates const& one : rates) {
+        analysis::detail::check_rates(one);
+        analysis::child_rates& result = of_numbers.emplace_back(one.size());
+        for (std::size_t level = 0; level < one.size(); ++level)
+            for (std::size_t k = 0; k < one[level].size(); ++k) {
+                if (k > 0 && one[level][k] > one[level][k - 1])
+                    refuse("rates", static_cast<std::int64_t>(level), one[level][k],
+                           "the rates of a level do not rise with the rank");
+                result[level].emplace_back(one[level].begin(), one[level].begin() + static_cast<std::ptrdiff_t>(k) + 1);
+            }
+    }
+    return share_budget(std::span<analysis::child_rates const>(of_numbers), nodes, costs, unread);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE
