@@ -67,11 +67,13 @@ std::vector<library_cost> measure_library(Model& target, Model& draft, Method co
     return result;
 }
 
-/// The numbers of rows whose calls are measured for trees of so many nodes: all small ones, since products take some
-/// rows together, and one row more may take another pass.
+/// The numbers of rows whose calls are measured for trees of so many nodes: all small ones, and about powers of two,
+/// since products take some rows together, and one row more may take another pass.
 inline std::vector<std::int32_t> measured_rows(std::int32_t nodes) {
-    std::vector<std::int32_t> sizes;
-    for (std::int32_t rows = 1; rows < nodes + 1; rows += rows < 8 ? 1 : rows / 4) sizes.push_back(rows);
+    std::vector<std::int32_t> sizes{1, 2, 3, 4, 5, 6, 7};
+    for (std::int32_t rows = 8; rows <= nodes; rows *= 2)
+        for (std::int32_t const near : {rows, rows + 1, rows + rows / 2}) sizes.push_back(near);
+    std::erase_if(sizes, [&](std::int32_t rows) { return rows > nodes; });
     sizes.push_back(nodes + 1);
     return sizes;
 }

@@ -90,15 +90,15 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
     }
 
     float const* pending = nullptr;  // the preceding layer's contribution to the residual
-    // Other threads only for at least about 10 us of work.
     auto const threads_for = [&](std::int64_t work, std::int64_t enough) { return work > enough ? active : 1; };
     auto const normalise = [&](std::vector<float> const& scale, std::int32_t count) {
-        threads_.run(
-            count, threads_for(std::int64_t{count} * c.hidden, 30'000), [&](std::int32_t begin, std::int32_t end, int) {
-                for (std::size_t r = size(begin); r < size(end); ++r)
-                    kernels::norm(residual_.data() + r * hidden, pending == nullptr ? nullptr : pending + r * hidden,
-                                  scale.data(), c.hidden, c.rms_norm_eps, normed_.data() + r * hidden);
-            });
+        threads_.run(count, threads_for(std::int64_t{count} * c.hidden, numbers_for_threads),
+                     [&](std::int32_t begin, std::int32_t end, int) {
+                         for (std::size_t r = size(begin); r < size(end); ++r)
+                             kernels::norm(residual_.data() + r * hidden,
+                                           pending == nullptr ? nullptr : pending + r * hidden, scale.data(), c.hidden,
+                                           c.rms_norm_eps, normed_.data() + r * hidden);
+                     });
         pending = update_.data();
     };
     auto const multiply = [&](linear const& by, float const* from, std::int32_t count, float* to) {
@@ -145,7 +145,7 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
             for (std::size_t r = size(begin); r < size(end); ++r)
                 kernels::gated(gate_up_.data() + r * 2 * width, c.intermediate, activation_.data() + r * width);
         };
-        threads_.run(left, threads_for(std::int64_t{left} * c.intermediate, 30'000), gate);
+        threads_.run(left, threads_for(std::int64_t{left} * c.intermediate, numbers_for_threads), gate);
         multiply(*layer.down, activation_.data(), left, update_.data());
         if (is_tapped(l)) copy_features(l, rows.size());
     }

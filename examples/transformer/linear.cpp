@@ -138,9 +138,8 @@ public:
     /// With rows of outputs `output_row` numbers apart.
     void multiply(team& threads, int active, float const* rows, std::int32_t count, float* output,
                   std::size_t output_row, std::byte* workspace) const {
-        constexpr std::int64_t enough = 30'000;  // numbers, some 10 us of work
         std::int32_t const groups = product::groups_of(by_, count).count;
-        threads.run(groups, std::int64_t{count} * inputs_ > enough ? active : 1,
+        threads.run(groups, std::int64_t{count} * inputs_ > numbers_for_threads ? active : 1,
                     [&](std::int32_t first, std::int32_t last, int) {
                         product::pack_groups(by_, rows, size(inputs_), count, inputs_, rounded_, workspace, first,
                                              last);

@@ -20,6 +20,9 @@ namespace multidraft::examples {
 /// The cores that the calling thread may run on.
 [[nodiscard]] int available_threads() noexcept;
 
+/// As many numbers, each read and written once, are some 10 us of work: for fewer, other threads come too late.
+inline constexpr std::int64_t numbers_for_threads = 30'000;
+
 /// A calling thread and its helpers. One `run` at a time.
 class team {
 public:
