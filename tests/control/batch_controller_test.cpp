@@ -203,6 +203,33 @@ TEST(batch_controller, learns_what_calls_take_where_it_may) {
     }
 }
 
+TEST(batch_controller, learns_what_each_request_adds_to_a_call) {
+    // Each request's own cache takes as long as half of a call of the roots: drafts cost less of a step than it seems.
+    step_times const times{
+        analysis::call_cost({{1, 0.9}, {8, 1.0}, {16, 1.65}, {64, 6.0}}), analysis::call_cost({{1, 0.05}}), {{0, 0}}};
+    constexpr int requests = 8;
+    double const own = 0.5 * times.target(requests) / requests;
+    auto const rows_by = [&](bool learns) {
+        batch_controller choices(times, {.nodes = 60, .learns_times = learns});
+        std::vector<batch_situation> step;
+        for (int r = 0; r < requests; ++r) step.push_back({choices.start(), 100, 1});
+        std::int32_t rows = 0;
+        for (int k = 0; k < 60; ++k) {
+            rows = 0;
+            for (auto const& shape : choices.choose(step)) rows += shape.size();
+            choices.learn_target_call(rows, times.target(rows) + own * requests);
+            choices.learn_draft_call(requests, 0.05);
+        }
+        double const draft = 0.05 * choices.expected().shapes.front().max_depth();
+        if (learns) {
+            EXPECT_NEAR(choices.expected().seconds, times.target(rows) + own * requests + draft,
+                        0.1 * times.target(rows));
+        }
+        return rows;
+    };
+    EXPECT_GT(rows_by(true), rows_by(false));
+}
+
 TEST(batch_controller, does_not_avoid_trees_whose_calls_were_disturbed) {
     step_times const times{analysis::call_cost({{1, 1.0}, {2, 1.0}, {4, 1.02}, {8, 1.05}, {16, 1.1}, {32, 2.0}}),
                            analysis::call_cost({{1, 0.01}}),

@@ -109,8 +109,9 @@ public:
             named = 1;
         }
         library_cost const& library = times_.library.front();
-        analysis::step_costs const costs{times_.target, times_.draft, library.step * static_cast<double>(step.size()),
-                                         0, library.inner};
+        double const each = library.step + (step.size() > 1 ? each_.seconds : 0);
+        analysis::step_costs const costs{times_.target, times_.draft, each * static_cast<double>(step.size()), 0,
+                                         library.inner};
         chosen_ = share_budget(rates_, options_.nodes, costs, unread_);
         bool drafts = false;
         for (member& one : requests_) one.in_step = false;
@@ -134,8 +135,22 @@ public:
         if (one.shape.size() > 1) common_.learn(one.shape, outcome);
     }
 
-    /// Moves the times of the target's calls towards those of a call of that many rows, if the options say so.
-    void learn_target_call(std::int32_t rows, double seconds) { learn_call(times_.target, rows, seconds); }
+    /// Moves the times of the target's calls towards those of a call of that many rows, if the options say so. What
+    /// calls for several requests take beyond a call of as many rows is taken for what each request adds whatever its
+    /// tree: the cache of each is read. No tree seems better or worse for it.
+    void learn_target_call(std::int32_t rows, double seconds) {
+        auto const requests = static_cast<std::int32_t>(chosen_.shapes.size());
+        if (options_.learns_times && requests > 1 && rows > 0 && seconds >= 0) {
+            double const by_rows = times_.target(rows);
+            double const found = (seconds - by_rows) / requests - each_.seconds;
+            double const credible = (most_of_call - 1) * by_rows / requests;
+            ++each_.calls;
+            each_.seconds += std::max(1 / (each_.calls + 1), weight_of_call) * std::clamp(found, -credible, credible);
+            each_.seconds = std::clamp(each_.seconds, 0.0, most_beyond * times_.target(requests) / requests);
+            seconds = std::max(0.0, seconds - each_.seconds * requests);
+        }
+        learn_call(times_.target, rows, seconds);
+    }
     /// As `learn_target_call`, of the draft's calls.
     void learn_draft_call(std::int32_t rows, double seconds) { learn_call(times_.draft, rows, seconds); }
 
@@ -154,9 +169,16 @@ private:
         bool in_step = false;  ///< the last one
     };
 
+    /// What a request adds to a call of the target, beyond its rows.
+    struct own_seconds {
+        double seconds = 0;
+        double calls = 0;  ///< from which it was learnt
+    };
+
     static constexpr double memory_of_all = 1000;  ///< in steps of single requests
     static constexpr double weight_of_call = 0.05;
     static constexpr double most_of_call = 1.25;  ///< that a call counts for, times what it was expected to take
+    static constexpr double most_beyond = 0.75;   ///< that requests add to a call of their roots, of its time
 
     /// The tokens that this step pays for, of those that the draft lacks: the root, and of the others its share of the
     /// steps that the request has left, as far as can be foreseen. A step emits some two tokens.
@@ -189,6 +211,7 @@ private:
     batch_controller_options options_;
     acceptance_history unknown_;  ///< of a request of which nothing is known
     acceptance_history common_;   ///< of all requests
+    own_seconds each_;
     std::vector<member> requests_;
     std::vector<analysis::child_rates> rates_;
     std::vector<std::int32_t> unread_;
