@@ -178,8 +178,8 @@ public:
         }
         bool const drafted = outcome.tree.size() > 1;
         past_.realised += 1 + static_cast<double>(outcome.path.size()) - expected / at_least(seconds_of_nothing());
-        // A step that promises little says nothing of a text whose drafts have paid. Else the next one is asked for
-        // after one more step without drafts, then after 4, 8, ..
+        // A step that promises little says nothing of a text whose drafts have paid. Else the drafter is asked again 2
+        // steps later, then 4, 8, ..
         if (drafted || past_.gain > 0 || !(times_.draft(1) > 0)) {
             count_.idle = 0;
             count_.interval = 1;
