@@ -146,10 +146,10 @@ class Small(unittest.TestCase):
         for row in objects(*prompt, "--drafter", self.drafter, "--compare", "--tree", "best"):
             self.assertEqual((row["same_text"], row["lossless"]), (row["runs"], True), row["method"])
         # What the text repeats is drafted beside the drafter's trees.
-        repeating = (*prompt[:2], "--tokens", "150", *prompt[4:], "--ignore-eos", "--drafter", self.drafter, "--costs", costs)
+        repeating = (*prompt[:2], "--tokens", "400", *prompt[4:], "--ignore-eos", "--drafter", self.drafter, "--costs", costs)
         (both,), (alone,) = objects(*repeating), objects(*repeating, "--lookup-paths", "0")
         self.assertEqual(both["token_ids"], alone["token_ids"])
-        self.assertLess(both["target_calls"], alone["target_calls"] + 10)  # the model's weights are random
+        self.assertLess(both["target_calls"], alone["target_calls"])
         self.assertNotEqual(both["drafted"], alone["drafted"], "other trees have a part")
 
     def test_the_shipped_drafter_is_the_default(self):

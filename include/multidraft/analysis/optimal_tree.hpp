@@ -47,7 +47,7 @@ inline void check_rates(rank_rates const& rates) {
 }
 inline void check_rates(child_rates const& rates) {
     for (std::size_t level = 0; level < rates.size(); ++level) {
-        check_rates(rank_rates(rates[level]));
+        check_rates(rates[level]);
         double before = 0;
         for (std::size_t n = 0; n < rates[level].size(); ++n) {
             auto const& of_number = rates[level][n];
@@ -60,6 +60,21 @@ inline void check_rates(child_rates const& rates) {
             before = sum;
         }
     }
+}
+
+/// By how much each further child makes an acceptance likelier, no more than the one before: `rate(n)` is that of n
+/// children.
+template <class Rate>
+std::vector<double> increases(std::int32_t children, Rate const& rate) {
+    std::vector<double> result;
+    double before = 0;
+    double last = 1;
+    for (std::int32_t n = 1; n <= children; ++n) {
+        last = std::clamp(rate(n) - before, 0.0, last);
+        before += last;
+        result.push_back(last);
+    }
+    return result;
 }
 
 }  // namespace detail

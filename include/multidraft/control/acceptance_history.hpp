@@ -107,16 +107,9 @@ public:
     /// `invalid_input` for a negative depth.
     [[nodiscard]] analysis::rank_rates rank_rates(std::int32_t depth, std::int32_t children) const {
         if (depth < 0) refuse("depth", depth, "a number of levels is not negative");
-        analysis::rank_rates result(static_cast<std::size_t>(depth));
-        for (std::int32_t level = 0; level < depth; ++level) {
-            double before = 0;
-            double last = 1;
-            for (std::int32_t n = 1; n <= children; ++n) {
-                last = std::clamp(rate(level, n) - before, 0.0, last);
-                before += last;
-                result[static_cast<std::size_t>(level)].push_back(last);
-            }
-        }
+        analysis::rank_rates result;
+        for (std::int32_t level = 0; level < depth; ++level)
+            result.push_back(analysis::detail::increases(children, [&](std::int32_t n) { return rate(level, n); }));
         return result;
     }
     /// The rate at which each of 1 to `children` children is the accepted one, by level: the input of `share_budget`.

@@ -180,12 +180,12 @@ public:
         past_.realised += 1 + static_cast<double>(outcome.path.size()) - expected / at_least(seconds_of_nothing());
         // A step that promises little says nothing of a text whose drafts have paid. Else the drafter is asked again 2
         // steps later, then 4, 8, ..
-        if (drafted || past_.gain > 0 || !(times_.draft(1) > 0)) {
+        if (drafted || past_.gain > 0 || longest_interval() == idle_steps) {
             count_.idle = 0;
             count_.interval = 1;
         } else {
             count_.idle = 1;
-            count_.interval = std::min(2 * count_.interval, most_idle_steps);
+            count_.interval = std::min(2 * count_.interval, longest_interval());
         }
         fade();
         if (step_.chances.size() < 2 || step_.chances.size() != static_cast<std::size_t>(step_.shape.size())) return;

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
-#include <queue>
 #include <span>
 #include <utility>
 #include <vector>
@@ -180,18 +179,15 @@ private:
     double accepted_ = 0;
 };
 
-/// By how much each further child makes an acceptance likelier, by level and rank; no more than the one before.
+/// `analysis::detail::increases` of each level.
 inline analysis::rank_rates increases_of(analysis::child_rates const& rates) {
-    analysis::rank_rates result(rates.size());
-    for (std::size_t level = 0; level < rates.size(); ++level) {
-        double before = 0;
-        double last = 1;
-        for (std::vector<double> const& of_number : rates[level]) {
-            last = std::clamp(std::accumulate(of_number.begin(), of_number.end(), -before), 0.0, last);
-            before += last;
-            result[level].push_back(last);
-        }
-    }
+    analysis::rank_rates result;
+    for (std::vector<std::vector<double>> const& of_level : rates)
+        result.push_back(
+            analysis::detail::increases(static_cast<std::int32_t>(of_level.size()), [&](std::int32_t children) {
+                auto const& of_number = of_level[static_cast<std::size_t>(children) - 1];
+                return std::accumulate(of_number.begin(), of_number.end(), 0.0);
+            }));
     return result;
 }
 
