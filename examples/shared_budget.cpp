@@ -147,7 +147,7 @@ int main() {
 // Output:
 // tokens per second
 // requests  no tree  1x1x1x1  4x2x2x1   shared
-//        1       50      170      130      180
+//        1       50      170      130      210
 //        4      200      620      200      670
 //       16      750     1260      220     1250
 //       64     1550     1560      220     1550
