@@ -62,10 +62,9 @@ struct budget_options {
 ///
 /// The choice depends on rows and on earlier steps, on no draw of the step: every verifier is lossless for it that
 /// allows the shape. It never reads a clock; with `learns_times` false it is a function of the text's draws and the
-/// times given. Loss compared with drafting nothing is bounded as that of a `controller`, but for the last step that
-/// was allowed, which may lose half of the tokens that its tree promised. Besides, it asks seldom where drafts promise
-/// too little, and not for a while where they have lost. One verifier; the times of the draft are those of one call for
-/// all levels.
+/// times given. Loss compared with drafting nothing is bounded as that of a `controller`. Besides, it asks seldom where
+/// drafts promise too little, and not for a while where they have lost. One verifier; the times of the draft are those
+/// of one call for all levels.
 class budget_controller {
 public:
     /// Throws `invalid_input` for options out of their range and for times that `step_times::validate` refuses.
@@ -128,10 +127,8 @@ public:
         auto const worth = [&](std::size_t k) { return offers[k].tokens - price * seconds_of(offers[k]); };
         double const most = nothing + allowed();
         std::size_t best = 0;
-        for (std::size_t k = 1; k < offers.size(); ++k) {
-            double const lost = seconds_of(offers[k]) - relied_on * offers[k].tokens * nothing;
-            if (!(lost > most) && worth(k) > worth(best)) best = k;
-        }
+        for (std::size_t k = 1; k < offers.size(); ++k)
+            if (!(seconds_of(offers[k]) > most) && worth(k) > worth(best)) best = k;
         step_.least = least_of(offers[best], price);
         step_.price = price;
         // What the best tree of each depth is worth, the call of the drafter apart.
@@ -203,7 +200,6 @@ private:
     static constexpr std::int32_t most_idle_steps = 64;
     static constexpr double first = 4;             ///< weight of the step itself in the price, in steps
     static constexpr double most_lost = 1;         ///< of tokens expected, before nothing is drafted
-    static constexpr double relied_on = 0.5;       ///< of what an offer promises, where little may be lost
     static constexpr double most_lost_tokens = 3;  ///< of those that came
     /// By how much steps with drafts are to be faster: the best of several offers promises more than it holds, and
     /// times that were measured apart are of warmer caches.
