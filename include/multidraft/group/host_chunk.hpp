@@ -56,16 +56,14 @@ protected:
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD static Real sum_without(index_t c, index_t n, W const& w, span<token_id const> taken) {
         Real values[chunk_size];
-        evaluate(c * chunk_size, n, w, taken, values);
-        return sum_values(values);
+        return sum_values(values, evaluate(c * chunk_size, n, w, taken, values));
     }
 
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD static index_t find_in_chunk(index_t c, index_t n, W const& w,
                                                              span<token_id const> taken, double u) {
         Real values[chunk_size];
-        evaluate(c * chunk_size, n, w, taken, values);
-        index_t const found = descend(values, u);
+        index_t const found = descend(values, evaluate(c * chunk_size, n, w, taken, values), u);
         return found == none ? none : c * chunk_size + found;
     }
 
@@ -102,7 +100,7 @@ protected:
         by_runs(f, last, last + rest, [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
             for (index_t l = first - last; l < end - last; ++l) lane[l] += here(last + l);
         });
-        return pairwise_sum(lane);
+        return pairwise_sum(lane, rows > 0 ? chunk_lanes : rest);
     }
 
     /// The largest entry of one chunk; minus infinity where all are NaN.
@@ -138,10 +136,13 @@ protected:
         return best[0];
     }
 
+    /// All lanes but the first `used` are 0: these are not added.
     template <class Real>
-    MULTIDRAFT_HD static Real pairwise_sum(Real (&lane)[chunk_lanes]) {
-        for (index_t half = chunk_lanes / 2; half > 0; half /= 2)
+    MULTIDRAFT_HD static Real pairwise_sum(Real (&lane)[chunk_lanes], index_t used = chunk_lanes) {
+        for (index_t half = chunk_lanes / 2; half > 0; half /= 2) {
+            if (half >= used) continue;
             for (index_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+        }
         return lane[0];
     }
 
@@ -195,10 +196,11 @@ private:
         });
     }
 
-    /// The weights of one chunk, 0 for tokens in `taken` and beyond the end of the row.
+    /// The weights of one chunk, 0 for tokens in `taken`, and 0 beyond the end of the row as far as its last row of
+    /// lanes. Returns how many entries of the row the chunk has.
     template <class Real, class W>
-    MULTIDRAFT_HD static void evaluate(index_t begin, index_t n, W const& function, span<token_id const> taken,
-                                       Real (&values)[chunk_size]) {
+    MULTIDRAFT_HD static index_t evaluate(index_t begin, index_t n, W const& function, span<token_id const> taken,
+                                          Real (&values)[chunk_size]) {
         index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
         W const w = in_chunk(function, begin, begin + size);
         if constexpr (has_runs<W>) {
@@ -218,38 +220,48 @@ private:
         } else {
             evaluate_run(begin, 0, size, w, values);
         }
-        for (index_t i = size; i < chunk_size; ++i) values[i] = 0;
+        for (index_t i = size; i < rows_of(size, chunk_lanes) * chunk_lanes; ++i) values[i] = 0;
         for (token_id const x : taken)
             if (x >= begin && x < begin + size) values[x - begin] = 0;
+        return size;
+    }
+
+    /// Of 16 rows of so many lanes those that `size` terms begin, the first one always.
+    MULTIDRAFT_HD static index_t rows_of(index_t size, index_t lanes) {
+        index_t const rows = size > lanes ? (size + lanes - 1) / lanes : 1;
+        return rows < 16 ? rows : 16;
     }
 
     template <class Real>
-    MULTIDRAFT_HD static Real sum_values(Real const (&values)[chunk_size]) {
+    MULTIDRAFT_HD static Real sum_values(Real const (&values)[chunk_size], index_t size) {
         Real lane[chunk_lanes];
         for (index_t l = 0; l < chunk_lanes; ++l) lane[l] = values[l];
-        for (index_t r = 1; r < chunk_rows; ++r)
+        for (index_t r = 1; r < rows_of(size, chunk_lanes); ++r)
             for (index_t l = 0; l < chunk_lanes; ++l) lane[l] += values[r * chunk_lanes + l];
-        return pairwise_sum(lane);
+        return pairwise_sum(lane, size);
     }
 
     template <class Real>
-    MULTIDRAFT_HD static Real sum_256(Real const* v) {
+    MULTIDRAFT_HD static Real sum_256(Real const* v, index_t size) {
         Real lane[16];
         for (index_t l = 0; l < 16; ++l) lane[l] = v[l];
-        for (index_t r = 1; r < 16; ++r)
+        for (index_t r = 1; r < rows_of(size, 16); ++r)
             for (index_t l = 0; l < 16; ++l) lane[l] += v[r * 16 + l];
         return pairwise<adding, 16>(lane);
     }
 
-    /// The term of a chunk at the fraction u of its sum: 16 runs of 256 terms, 16 runs of 16, 16 terms.
+    /// The term at the fraction u of the sum of a chunk that has `size` terms: 16 runs of 256 terms, 16 runs of 16, 16
+    /// terms.
     template <class Real>
-    MULTIDRAFT_HD static index_t descend(Real const (&values)[chunk_size], double u) {
-        Real sums[16];
-        for (index_t k = 0; k < 16; ++k) sums[k] = sum_256(values + k * 256);
+    MULTIDRAFT_HD static index_t descend(Real const (&values)[chunk_size], index_t size, double u) {
+        static_assert(chunk_lanes == 256 && chunk_rows == 16);
+        Real sums[16] = {};
+        for (index_t k = 0; k < rows_of(size, 256); ++k) sums[k] = sum_256(values + k * 256, size - k * 256);
         index_t const a = choose_of_16(sums, u);
         if (a == none) return none;
         Real const* const run = values + a * 256;
-        for (index_t k = 0; k < 16; ++k) sums[k] = pairwise<adding, 16>(run + k * 16);
+        index_t const runs = rows_of(size - a * 256, 16);
+        for (index_t k = 0; k < 16; ++k) sums[k] = k < runs ? pairwise<adding, 16>(run + k * 16) : Real(0);
         index_t const b = choose_of_16(sums, u);
         if (b == none) return none;
         index_t const c = choose_of_16(run + b * 16, u);
