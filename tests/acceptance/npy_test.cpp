@@ -17,6 +17,7 @@
 #include "multidraft/base/float16.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 
+namespace npy_test {
 namespace {
 
 using namespace multidraft::examples;
@@ -239,3 +240,4 @@ TEST(npy, maps_a_file_and_names_it_in_errors) {
 }
 
 }  // namespace
+}  // namespace npy_test

@@ -27,6 +27,7 @@
 #include "multidraft/verify/spec_hub.hpp"
 #include "reference/ranked.hpp"
 
+namespace rates_test {
 namespace {
 
 using namespace multidraft;
@@ -128,3 +129,4 @@ TEST(rates, of_a_verifier_of_ones_own_are_estimated) {
 }
 
 }  // namespace
+}  // namespace rates_test

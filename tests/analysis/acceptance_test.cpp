@@ -15,6 +15,7 @@
 #include "multidraft/testing/kinds.hpp"
 #include "support/golden.hpp"
 
+namespace acceptance_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -187,3 +188,4 @@ TEST(acceptance, refuses_an_enumeration_that_would_not_end) {
 }
 
 }  // namespace
+}  // namespace acceptance_test

@@ -15,6 +15,7 @@
 #include "multidraft/testing/kinds.hpp"
 #include "support/golden.hpp"
 
+namespace alpha_star_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -275,3 +276,4 @@ TEST(alpha_star, takes_rows_that_were_computed_in_single_precision) {
 }
 
 }  // namespace
+}  // namespace alpha_star_test

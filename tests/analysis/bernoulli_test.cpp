@@ -15,6 +15,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/optimal_transport.hpp"
 
+namespace bernoulli_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -81,3 +82,4 @@ TEST(Bernoulli, IsWhatTheVerifiersAccept) {
 }
 
 }  // namespace
+}  // namespace bernoulli_test

@@ -11,6 +11,7 @@
 
 #include "multidraft/base/error.hpp"
 
+namespace block_efficiency_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -117,3 +118,4 @@ TEST(accepted_fraction, is_a_share_of_the_depth) {
 }
 
 }  // namespace
+}  // namespace block_efficiency_test

@@ -10,6 +10,7 @@
 
 #include "multidraft/base/error.hpp"
 
+namespace bootstrap_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -175,3 +176,4 @@ TEST(bootstrap, refuses_what_has_no_interval) {
 }
 
 }  // namespace
+}  // namespace bootstrap_test

@@ -10,6 +10,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 
+namespace estimate_acceptance_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -41,3 +42,4 @@ TEST(estimate_acceptance, refuses_ranks_that_no_child_has) {
 }
 
 }  // namespace
+}  // namespace estimate_acceptance_test

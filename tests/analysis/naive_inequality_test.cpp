@@ -12,6 +12,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/testing/kinds.hpp"
 
+namespace naive_inequality_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -81,3 +82,4 @@ TEST(NaiveInequality, HoldsWithoutReplacementInEveryCase) {
 }
 
 }  // namespace
+}  // namespace naive_inequality_test

@@ -13,6 +13,7 @@
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 
+namespace optimal_tree_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -171,3 +172,4 @@ TEST(configuration_search, finds_the_fastest_of_some_candidates) {
 }
 
 }  // namespace
+}  // namespace optimal_tree_test

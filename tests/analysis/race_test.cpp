@@ -14,6 +14,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 
+namespace race_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -147,3 +148,4 @@ TEST(sequential_drafted_mass, of_many_draws_and_of_denormal_rates) {
 }
 
 }  // namespace
+}  // namespace race_test

@@ -17,6 +17,7 @@
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/golden.hpp"
 
+namespace rejected_prefixes_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -137,3 +138,4 @@ TEST(estimate_recursive_sequential, draws_from_rows_with_almost_all_mass_in_a_fe
 }
 
 }  // namespace
+}  // namespace rejected_prefixes_test

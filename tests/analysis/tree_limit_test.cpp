@@ -21,6 +21,7 @@
 #include "acceptance/glpk_solver.hpp"
 #endif
 
+namespace tree_limit_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -143,3 +144,4 @@ TEST(tree_limit, of_one_level_is_alpha_star) {
 #endif
 
 }  // namespace
+}  // namespace tree_limit_test

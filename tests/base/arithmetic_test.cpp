@@ -12,6 +12,7 @@
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/probabilities.hpp"
 
+namespace arithmetic_test {
 namespace {
 
 using namespace multidraft;
@@ -58,3 +59,4 @@ TEST(arithmetic, has_a_text_for_every_fault) {
 }
 
 }  // namespace
+}  // namespace arithmetic_test

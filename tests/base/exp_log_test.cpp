@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+namespace exp_log_test {
 namespace {
 
 namespace fp = multidraft::fp;
@@ -234,3 +235,4 @@ TEST(exp_log, have_double_forms_for_references) {
 }
 
 }  // namespace
+}  // namespace exp_log_test

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+namespace float16_test {
 namespace {
 
 using multidraft::bfloat16;
@@ -139,3 +140,4 @@ TEST(float16, is_read_from_words_and_from_the_types_of_the_compiler) {
 }
 
 }  // namespace
+}  // namespace float16_test

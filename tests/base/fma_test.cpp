@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+namespace fma_test {
 namespace {
 
 namespace fp = multidraft::fp;
@@ -51,3 +52,4 @@ TEST(mul, keeps_the_sign_of_zero) {
 }
 
 }  // namespace
+}  // namespace fma_test

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+namespace numbers_test {
 namespace {
 
 TEST(numbers, are_those_of_the_standard_library) {
@@ -18,3 +19,4 @@ TEST(numbers, are_those_of_the_standard_library) {
 }
 
 }  // namespace
+}  // namespace numbers_test

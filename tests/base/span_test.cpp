@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+namespace span_test {
 namespace {
 
 using multidraft::span;
@@ -98,3 +99,4 @@ TEST(span, works_in_constant_expressions) {
 }
 
 }  // namespace
+}  // namespace span_test

@@ -26,6 +26,7 @@
 #include "multidraft/verify/traversal.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace adjusted_batch_test {
 namespace {
 
 static_assert(logit_row_batch<adjusted_batch<float16>>);
@@ -229,4 +230,5 @@ TEST(rows_of_a_batch, take_their_fields_by_name) {
 }
 
 }  // namespace
+}  // namespace adjusted_batch_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -21,6 +21,7 @@
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace any_method_batch_test {
 namespace {
 
 /// A method that decides node by node, one of whole trees with certain children, one that reads no draft rows, one
@@ -62,7 +63,7 @@ void expect_the_same() {
             EXPECT_EQ(b.tokens, alone.tokens);
             EXPECT_EQ(b.certain, alone.certain);
             EXPECT_EQ(verdicts(method, threads, b),
-                      b.template verify_alone<detail::host_batch_group>(typename Method::verifier{}));
+                      b.template verify_alone<multidraft::detail::host_batch_group>(typename Method::verifier{}));
             EXPECT_EQ(verify_workspace_size(threads, method, 5, 10, 9),
                       verify_workspace_size<typename Method::verifier>(threads, 5, 10, 9));
         }
@@ -121,4 +122,5 @@ TEST(any_method_batch, refuses_what_does_not_fit_the_method) {
 }
 
 }  // namespace
+}  // namespace any_method_batch_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -30,6 +30,7 @@
 #include "support/table_model.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+namespace batch_step_test {
 namespace {
 
 constexpr index_t vocabulary = 60;
@@ -426,4 +427,5 @@ TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
 }
 
 }  // namespace
+}  // namespace batch_step_test
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -26,6 +26,7 @@
 #include "support/candidate_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace block_drafter_test {
 namespace {
 
 template <class Sampler, class Verifier>
@@ -50,7 +51,7 @@ void expect_rows_of_their_own() {
                     b.draft.begin() + static_cast<std::ptrdiff_t>(i) * vocabulary);
     ragged<float> once = b;
     b.draw_alone(Sampler{});
-    auto const expected = b.template verify_alone<detail::host_batch_group>(Verifier{});
+    auto const expected = b.template verify_alone<multidraft::detail::host_batch_group>(Verifier{});
 
     host_threads const pool(2);
     typename ragged<float>::level all;
@@ -161,7 +162,7 @@ void expect_candidates_written_out() {
     }
     EXPECT_EQ(listed.tokens, b.tokens);
     EXPECT_EQ(listed.certain, b.certain);
-    auto const expected = b.template verify_alone<detail::host_batch_group>(Verifier{});
+    auto const expected = b.template verify_alone<multidraft::detail::host_batch_group>(Verifier{});
     verdict_memory out(b.trees(), 0);
     verify::scratch_memory memory;
     verify_batch(pool, Verifier{}, drawn_by<typename Sampler::law>(b.trees()), target_rows(b.target_logits()),
@@ -209,4 +210,5 @@ TEST(block_drafter, a_term_of_the_parent_gives_what_rows_written_out_give) {
 }
 
 }  // namespace
+}  // namespace block_drafter_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -19,6 +19,7 @@
 #include "multidraft/draft/top_n.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace draft_test {
 namespace {
 
 template <class T, class Sampler>
@@ -131,4 +132,5 @@ TEST(batch_draft, refuses_what_cannot_be) {
 }
 
 }  // namespace
+}  // namespace draft_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

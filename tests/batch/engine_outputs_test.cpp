@@ -18,6 +18,7 @@
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
+namespace engine_outputs_test {
 namespace {
 
 using namespace multidraft;
@@ -203,3 +204,4 @@ TEST(verify_predictions, has_no_token_where_a_tree_a_path_or_a_prediction_cannot
 }
 
 }  // namespace
+}  // namespace engine_outputs_test

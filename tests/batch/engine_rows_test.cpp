@@ -21,6 +21,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 
+namespace engine_rows_test {
 namespace {
 
 using namespace multidraft;
@@ -328,3 +329,4 @@ TEST(engine_rows, caches_of_a_list_are_compacted_in_one_call) {
 }
 
 }  // namespace
+}  // namespace engine_rows_test

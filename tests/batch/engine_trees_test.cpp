@@ -16,6 +16,7 @@
 #include "multidraft/tree/topology.hpp"
 #include "support/batches.hpp"
 
+namespace engine_trees_test {
 namespace {
 
 using namespace multidraft;
@@ -421,3 +422,4 @@ TEST(engine_masks, of_an_empty_batch_are_empty) {
 }
 
 }  // namespace
+}  // namespace engine_trees_test

@@ -10,6 +10,7 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/host_threads.hpp"
 
+namespace host_threads_test {
 namespace {
 
 using namespace multidraft;
@@ -67,3 +68,4 @@ TEST(host_threads, are_one_or_more) {
 }
 
 }  // namespace
+}  // namespace host_threads_test

@@ -30,6 +30,7 @@
 #include "multidraft/verify/traversal.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace mistakes_test {
 namespace {
 
 using rejection = verify::recursive_rejection<law::sequential>;
@@ -95,8 +96,9 @@ TEST(batch_mistakes, a_child_that_was_drawn_is_not_left_out) {
     // In a launch, which checks nothing beforehand, the request gets no token.
     verdict_memory out(b.trees(), 0);
     for (std::int32_t r = 0; r < 3; ++r)
-        detail::verify_request(detail::host_batch_group{}, rejection{}, r, drawn_by<law::sequential>(b.trees()),
-                               target_rows(b.target_logits()), draft_rows(b.draft_logits()), b.requests(), out.view());
+        multidraft::detail::verify_request(multidraft::detail::host_batch_group{}, rejection{}, r,
+                                           drawn_by<law::sequential>(b.trees()), target_rows(b.target_logits()),
+                                           draft_rows(b.draft_logits()), b.requests(), out.view());
     EXPECT_EQ(out.next[0], none);
     EXPECT_NE(out.next[1], none);
     EXPECT_NE(out.next[2], none);
@@ -330,4 +332,5 @@ TEST(batch_mistakes, shared_lists_are_for_methods_that_take_them) {
 }
 
 }  // namespace
+}  // namespace mistakes_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

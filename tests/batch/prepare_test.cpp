@@ -22,6 +22,7 @@
 #include "multidraft/methods/list.hpp"
 #include "multidraft/verify/naive.hpp"
 
+namespace prepare_test {
 namespace {
 
 using namespace multidraft;
@@ -305,3 +306,4 @@ TEST(batch_prepare, names_what_is_wrong_and_writes_nothing) {
 }
 
 }  // namespace
+}  // namespace prepare_test

@@ -4,6 +4,7 @@
 #include "batch/prepared.hpp"
 #include "multidraft/methods/list.hpp"
 
+namespace prepared_by_tree_test {
 namespace {
 
 namespace mt = multidraft::testing;
@@ -13,3 +14,4 @@ TEST(batch_prepare, methods_by_tree_decide_as_over_logits) {
 }
 
 }  // namespace
+}  // namespace prepared_by_tree_test

@@ -32,6 +32,7 @@
 #include "multidraft/verify/traversal.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace verify_test {
 namespace {
 
 /// Pools of several sizes, and one that runs tasks one after another, the last first.
@@ -297,4 +298,5 @@ TEST(batch_verify, refuses_a_workspace_that_is_not_aligned) {
 }
 
 }  // namespace
+}  // namespace verify_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -17,6 +17,7 @@
 #include "multidraft/control/shared_budget.hpp"
 
 namespace multidraft {
+namespace batch_controller_test {
 namespace {
 
 using testing::at;
@@ -315,4 +316,5 @@ TEST(batch_controller, names_bad_input) {
 }
 
 }  // namespace
+}  // namespace batch_controller_test
 }  // namespace multidraft

@@ -29,6 +29,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace budget_controller_test {
 namespace {
 
 using testing::conditional_block;
@@ -373,4 +374,5 @@ TEST(budget_controller, names_bad_input) {
 }
 
 }  // namespace
+}  // namespace budget_controller_test
 }  // namespace multidraft

@@ -24,6 +24,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace budgeted_lookup_test {
 namespace {
 
 using testing::conditional_block;
@@ -164,4 +165,5 @@ TEST(budgeted_lookup_shape, names_bad_input) {
 }
 
 }  // namespace
+}  // namespace budgeted_lookup_test
 }  // namespace multidraft

@@ -17,6 +17,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace controlled_lookup_test {
 namespace {
 
 using testing::costs;
@@ -144,4 +145,5 @@ TEST(controlled_lookup_drafter, names_bad_input) {
 }
 
 }  // namespace
+}  // namespace controlled_lookup_test
 }  // namespace multidraft

@@ -35,6 +35,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace controller_test {
 namespace {
 
 using testing::at;
@@ -683,4 +684,5 @@ TEST(one_of, refuses_a_number_that_no_verifier_has) {
 }
 
 }  // namespace
+}  // namespace controller_test
 }  // namespace multidraft

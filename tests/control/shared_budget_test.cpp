@@ -12,6 +12,7 @@
 
 #include "multidraft/testing/test_numbers.hpp"
 
+namespace shared_budget_test {
 namespace {
 
 using namespace multidraft;
@@ -298,3 +299,4 @@ TEST(share_budget, names_bad_input) {
 }
 
 }  // namespace
+}  // namespace shared_budget_test

@@ -6,6 +6,7 @@
 #include "multidraft/cuda/on.cuh"
 #include "support/engine_formats.hpp"
 
+namespace engine_formats_test {
 namespace {
 
 using namespace multidraft;
@@ -22,3 +23,4 @@ TEST_F(cuda_device, formats_of_engines_are_those_of_the_host) {
 }
 
 }  // namespace
+}  // namespace engine_formats_test

@@ -12,6 +12,7 @@
 #include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/device_group.cuh"
 
+namespace groups_test {
 namespace {
 
 using namespace multidraft;
@@ -125,3 +126,4 @@ TEST_F(cuda_device, exponential_and_logarithm_have_the_bits_of_the_host) {
 }
 
 }  // namespace
+}  // namespace groups_test

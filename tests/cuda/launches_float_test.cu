@@ -13,6 +13,7 @@
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 
+namespace launches_float_test {
 namespace {
 
 using namespace multidraft;
@@ -112,3 +113,4 @@ TEST_F(cuda_device, a_validating_launch_names_the_first_fault) {
 }
 
 }  // namespace
+}  // namespace launches_float_test

@@ -5,6 +5,7 @@
 #include "cuda/on_device.cuh"
 #include "multidraft/cuda/device_group.cuh"
 
+namespace samplers_test {
 namespace {
 
 using namespace multidraft;
@@ -24,3 +25,4 @@ TEST_F(cuda_device, samplers_draw_the_tokens_of_the_host_group) {
 }
 
 }  // namespace
+}  // namespace samplers_test

@@ -17,6 +17,7 @@
 #include "support/batches.hpp"
 #include "support/host_trees.hpp"
 
+namespace trees_test {
 namespace {
 
 using namespace multidraft;
@@ -169,3 +170,4 @@ TEST_F(cuda_device, trees_come_into_level_order_as_on_the_host) {
 }
 
 }  // namespace
+}  // namespace trees_test

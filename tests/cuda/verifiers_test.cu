@@ -5,6 +5,7 @@
 #include "cuda/on_device.cuh"
 #include "multidraft/cuda/device_group.cuh"
 
+namespace verifiers_test {
 namespace {
 
 using namespace multidraft;
@@ -24,3 +25,4 @@ TEST_F(cuda_device, verifiers_decide_as_with_the_host_group) {
 }
 
 }  // namespace
+}  // namespace verifiers_test

@@ -21,6 +21,7 @@
 #include "multidraft/verify/traits.hpp"
 #include "support/table_model.hpp"
 
+namespace accepted_text_test {
 namespace {
 
 using namespace multidraft;
@@ -252,3 +253,4 @@ TEST(accepted_text, a_generation_of_ones_own_is_the_loops) {
 }
 
 }  // namespace
+}  // namespace accepted_text_test

@@ -17,6 +17,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace beams_test {
 namespace {
 
 using testing::chi_squared_test;
@@ -193,4 +194,5 @@ TEST(StochasticBeam, IsStableWhereProbabilitiesAreNot) {
 }
 
 }  // namespace
+}  // namespace beams_test
 }  // namespace multidraft

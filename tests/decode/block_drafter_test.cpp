@@ -25,6 +25,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace block_drafter_test {
 namespace {
 
 using testing::candidate_block;
@@ -236,4 +237,5 @@ TEST(block_drafter, of_another_vocabulary_is_refused) {
 }
 
 }  // namespace
+}  // namespace block_drafter_test
 }  // namespace multidraft

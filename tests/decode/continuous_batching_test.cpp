@@ -17,6 +17,7 @@
 #include "support/table_model.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+namespace continuous_batching_test {
 namespace {
 
 using namespace testing::many;
@@ -314,4 +315,5 @@ TEST(continuous_batching, refusals) {
 }
 
 }  // namespace
+}  // namespace continuous_batching_test
 }  // namespace MULTIDRAFT_NAMESPACE

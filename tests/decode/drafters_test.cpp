@@ -23,6 +23,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace drafters_test {
 namespace {
 
 using testing::distance;
@@ -316,4 +317,5 @@ TEST(Drafters, BadInputIsNamed) {
 }
 
 }  // namespace
+}  // namespace drafters_test
 }  // namespace multidraft

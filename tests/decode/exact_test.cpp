@@ -19,6 +19,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace exact_test {
 namespace {
 
 using testing::conditional;
@@ -161,4 +162,5 @@ TEST(Exact, TheDraftMayHaveAWarpOfItsOwn) {
 }
 
 }  // namespace
+}  // namespace exact_test
 }  // namespace multidraft

@@ -23,6 +23,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace features_test {
 namespace {
 
 using testing::feature_head;
@@ -212,4 +213,5 @@ TEST(features, are_paired_with_the_entry_before_on_the_path) {
 }
 
 }  // namespace
+}  // namespace features_test
 }  // namespace multidraft

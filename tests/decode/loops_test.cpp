@@ -22,6 +22,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace loops_test {
 namespace {
 
 using testing::random_conditional;
@@ -251,4 +252,5 @@ TEST(Loops, RowsOfNanAreRefused) {
 }
 
 }  // namespace
+}  // namespace loops_test
 }  // namespace multidraft

@@ -23,6 +23,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace metrics_test {
 namespace {
 
 using testing::table_model;
@@ -172,4 +173,5 @@ TEST(Metrics, ATextWithoutAWholeStepHasNoRates) {
 }
 
 }  // namespace
+}  // namespace metrics_test
 }  // namespace multidraft

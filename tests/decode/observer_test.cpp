@@ -14,6 +14,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace observer_test {
 namespace {
 
 using testing::random_conditional;
@@ -80,4 +81,5 @@ TEST(observer, of_a_drafter_without_rows) {
 }
 
 }  // namespace
+}  // namespace observer_test
 }  // namespace multidraft

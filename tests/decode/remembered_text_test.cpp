@@ -18,6 +18,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace remembered_text_test {
 namespace {
 
 using bench::remembered_text;
@@ -155,4 +156,5 @@ TEST(remembered_text, tells_trees_apart_by_their_masks) {
 }
 
 }  // namespace
+}  // namespace remembered_text_test
 }  // namespace multidraft

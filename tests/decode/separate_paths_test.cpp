@@ -16,6 +16,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace separate_paths_test {
 namespace {
 
 using testing::random_conditional;
@@ -59,4 +60,5 @@ TEST(SeparatePaths, GivesTheTextsOfTreeAttention) {
 }
 
 }  // namespace
+}  // namespace separate_paths_test
 }  // namespace multidraft

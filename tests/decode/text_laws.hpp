@@ -24,15 +24,15 @@ inline text_law true_law(conditional const& p, std::int32_t vocabulary, std::vec
     text_law law{{{}, 1.0}};
     for (int i = 0; i < n; ++i) {
         text_law next;
-        for (auto const& [text, weight] : law) {
+        for (auto const& [tokens, weight] : law) {
             std::vector<token_id> whole = prompt;
-            whole.insert(whole.end(), text.begin(), text.end());
+            whole.insert(whole.end(), tokens.begin(), tokens.end());
             std::vector<double> logits = p(whole);
             for (auto& x : logits) x = std::log(x);
             auto const row = process_logits(host_group{}, row_view<double>(logits.data(), vocabulary), w).row;
             for (token_id x = 0; x < vocabulary; ++x) {
                 if (!(row(x) > 0)) continue;
-                auto longer = text;
+                auto longer = tokens;
                 longer.push_back(x);
                 next[longer] += weight * row(x);
             }
@@ -44,9 +44,9 @@ inline text_law true_law(conditional const& p, std::int32_t vocabulary, std::vec
 
 inline double distance(text_law const& a, text_law const& b) {
     double sum = 0;
-    for (auto const& [text, p] : a) sum += std::abs(p - (b.contains(text) ? b.at(text) : 0.0));
-    for (auto const& [text, p] : b)
-        if (!a.contains(text)) sum += p;
+    for (auto const& [tokens, p] : a) sum += std::abs(p - (b.contains(tokens) ? b.at(tokens) : 0.0));
+    for (auto const& [tokens, p] : b)
+        if (!a.contains(tokens)) sum += p;
     return sum / 2;
 }
 

@@ -16,6 +16,7 @@
 #include "multidraft/rows/probabilities.hpp"
 
 namespace multidraft {
+namespace child_shares_test {
 namespace {
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
@@ -82,4 +83,5 @@ TEST(best_children, have_the_largest_gain) {
 }
 
 }  // namespace
+}  // namespace child_shares_test
 }  // namespace multidraft

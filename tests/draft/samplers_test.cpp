@@ -18,6 +18,7 @@
 #include "multidraft/rows/softmax.hpp"
 #include "support/scripted.hpp"
 
+namespace samplers_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -284,3 +285,4 @@ TEST(samplers, draw_the_same_first_children_however_many_follow) {
 }
 
 }  // namespace
+}  // namespace samplers_test

@@ -17,6 +17,7 @@
 #include "multidraft/tree/shapes.hpp"
 
 namespace multidraft {
+namespace shape_of_rows_test {
 namespace {
 
 using draft::child_rates;
@@ -192,4 +193,5 @@ TEST(rate_of_draw, rises_with_the_certainty_of_the_row) {
 }
 
 }  // namespace
+}  // namespace shape_of_rows_test
 }  // namespace multidraft

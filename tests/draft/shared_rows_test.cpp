@@ -24,6 +24,7 @@
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/shapes.hpp"
 
+namespace shared_rows_test {
 namespace {
 
 using namespace multidraft;
@@ -90,3 +91,4 @@ TYPED_TEST(samplers_of_shared_rows, draw_as_from_rows_of_their_own) {
 }
 
 }  // namespace
+}  // namespace shared_rows_test

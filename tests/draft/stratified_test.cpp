@@ -18,6 +18,7 @@
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 
+namespace stratified_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -158,3 +159,4 @@ TEST(stratified, takes_what_cannot_be_drawn_with_certainty) {
 }
 
 }  // namespace
+}  // namespace stratified_test

@@ -19,6 +19,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/softmax.hpp"
 
+namespace temperature_zero_test {
 namespace {
 
 using namespace multidraft;
@@ -120,3 +121,4 @@ TEST(temperature_zero, is_near_small_temperatures) {
 }
 
 }  // namespace
+}  // namespace temperature_zero_test

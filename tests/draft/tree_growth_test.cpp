@@ -34,6 +34,7 @@
 #include "multidraft/verify/traversal.hpp"
 #include "support/table_model.hpp"
 
+namespace tree_growth_test {
 namespace {
 
 using namespace multidraft;
@@ -673,3 +674,4 @@ TEST(tree_growth, shared_lists_are_checked) {
 }
 
 }  // namespace
+}  // namespace tree_growth_test

@@ -19,6 +19,7 @@
 #include "transformer/transformer.hpp"
 
 namespace multidraft::examples {
+namespace batched_transformer_test {
 namespace {
 
 std::shared_ptr<transformer_weights const> weights_of(char const* name, int threads = 1) {
@@ -112,4 +113,5 @@ TEST(batched_transformer, refusals) {
 }
 
 }  // namespace
+}  // namespace batched_transformer_test
 }  // namespace multidraft::examples

@@ -33,6 +33,7 @@
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
+namespace block_drafter_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -807,3 +808,4 @@ TEST(shipped_smollm_drafter, has_its_reference_numbers) {
 #endif
 
 }  // namespace
+}  // namespace block_drafter_test

@@ -19,6 +19,7 @@
 #include "transformer/tokenizer.hpp"
 #include "transformer/word_splitter.hpp"
 
+namespace byte_pair_test {
 namespace {
 
 using namespace multidraft::testing;
@@ -294,3 +295,4 @@ TEST_F(byte_pair_tokenizer, needs_pcre2) {
 #endif
 
 }  // namespace
+}  // namespace byte_pair_test

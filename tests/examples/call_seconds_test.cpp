@@ -6,6 +6,7 @@
 #include <vector>
 
 namespace multidraft::examples {
+namespace call_seconds_test {
 namespace {
 
 TEST(call_seconds, never_decrease_with_the_rows) {
@@ -24,4 +25,5 @@ TEST(call_seconds, the_middle_one) {
 }
 
 }  // namespace
+}  // namespace call_seconds_test
 }  // namespace multidraft::examples

@@ -32,6 +32,7 @@
 #include "support/chi_squared.hpp"
 #include "transformer/block_drafter.hpp"
 
+namespace continued_pair_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -223,3 +224,4 @@ TEST_F(continued_turns, have_the_law_of_the_target_by_many_answers) {
 }
 
 }  // namespace
+}  // namespace continued_pair_test

@@ -17,6 +17,7 @@
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/verify/naive.hpp"
 
+namespace continued_text_test {
 namespace {
 
 using namespace multidraft;
@@ -105,3 +106,4 @@ TEST(continued_text, reads_what_is_asked_for) {
 }
 
 }  // namespace
+}  // namespace continued_text_test

@@ -26,6 +26,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "transformer/transformer.hpp"
 
+namespace device_transformer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -173,3 +174,4 @@ TEST_P(device_transformer, speculation_gives_the_text_of_plain_decoding) {
 }
 
 }  // namespace
+}  // namespace device_transformer_test

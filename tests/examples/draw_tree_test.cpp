@@ -10,6 +10,7 @@
 
 #include "generate/energy.hpp"
 
+namespace draw_tree_test {
 namespace {
 
 using namespace multidraft;
@@ -102,3 +103,4 @@ TEST(energy, reads_the_counters_of_packages) {
 }
 
 }  // namespace
+}  // namespace draw_tree_test

@@ -37,6 +37,7 @@
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
+namespace eagle_head_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -528,3 +529,4 @@ TEST_F(eagle_head_files, are_told_from_those_of_block_drafters) {
 }
 
 }  // namespace
+}  // namespace eagle_head_test

@@ -29,6 +29,7 @@
 #include "transformer/team.hpp"
 #include "transformer/tokenizer.hpp"
 
+namespace gguf_test {
 namespace {
 
 using namespace multidraft::testing;
@@ -458,3 +459,4 @@ TEST(smollm, inputs_of_8_bits_change_its_law_little) {
 #endif
 
 }  // namespace
+}  // namespace gguf_test

@@ -11,6 +11,7 @@
 #include "transformer/safetensors.hpp"
 #include "transformer/transformer.hpp"
 
+namespace hidden_states_test {
 namespace {
 
 using namespace multidraft;
@@ -57,3 +58,4 @@ TEST(HiddenStates, TimesTheHeadAreTheLogits) {
 }
 
 }  // namespace
+}  // namespace hidden_states_test

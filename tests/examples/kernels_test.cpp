@@ -10,6 +10,7 @@
 
 #include "examples/model_support.hpp"
 
+namespace kernels_test {
 namespace {
 
 using multidraft::testing::same_bits;
@@ -121,3 +122,4 @@ TEST(transformer_kernels, norm_gate_and_rounding) {
 }
 
 }  // namespace
+}  // namespace kernels_test

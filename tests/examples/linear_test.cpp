@@ -22,6 +22,7 @@
 #include "transformer/kernels.hpp"
 #include "transformer/safetensors.hpp"
 
+namespace linear_test {
 namespace {
 
 using namespace multidraft::testing;
@@ -242,3 +243,4 @@ TEST(linear_maker, refuses_what_onednn_has_not) {
 }
 
 }  // namespace
+}  // namespace linear_test

@@ -13,6 +13,7 @@
 #include "examples/model_support.hpp"
 #include "transformer/aligned_array.hpp"
 
+namespace matmul_test {
 namespace {
 
 using multidraft::examples::aligned_array;
@@ -59,3 +60,4 @@ TEST(transformer_matmul, rows_have_the_bits_of_any_batch) {
 }
 
 }  // namespace
+}  // namespace matmul_test

@@ -19,6 +19,7 @@
 #include "transformer/config.hpp"
 #include "transformer/safetensors.hpp"
 
+namespace model_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -270,3 +271,4 @@ TEST_F(transformer_files, configuration) {
 }
 
 }  // namespace
+}  // namespace model_files_test

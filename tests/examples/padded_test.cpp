@@ -16,6 +16,7 @@
 #include "examples/model_support.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 
+namespace padded_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,3 +152,4 @@ TEST(padding_program, refuses_what_would_be_another_function) {
 }
 
 }  // namespace
+}  // namespace padded_test

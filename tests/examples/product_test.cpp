@@ -20,6 +20,7 @@
 #include "transformer/kernels.hpp"
 #include "transformer/tensor_view.hpp"
 
+namespace product_test {
 namespace {
 
 using multidraft::examples::tensor_type;
@@ -514,3 +515,4 @@ TEST(product, a_kernel_for_every_type) {
 }
 
 }  // namespace
+}  // namespace product_test

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <string>
 
+namespace progress_test {
 namespace {
 
 using multidraft::examples::progress_bar;
@@ -69,3 +70,4 @@ TEST(text_progress, is_silent_at_the_end_and_without_tokens) {
 }
 
 }  // namespace
+}  // namespace progress_test

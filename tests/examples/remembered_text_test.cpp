@@ -17,6 +17,7 @@
 #include "transformer/transformer.hpp"
 
 namespace multidraft::examples {
+namespace remembered_text_test {
 namespace {
 
 TEST(remembered_text, of_the_shipped_models) {
@@ -62,4 +63,5 @@ TEST(remembered_text, of_the_shipped_models) {
 }
 
 }  // namespace
+}  // namespace remembered_text_test
 }  // namespace multidraft::examples

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+namespace team_test {
 namespace {
 
 using multidraft::examples::available_threads;
@@ -114,3 +115,4 @@ TEST(thread_choice, one_thread_is_no_choice) {
 }
 
 }  // namespace
+}  // namespace team_test

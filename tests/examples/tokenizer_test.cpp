@@ -15,6 +15,7 @@
 #include "examples/model_support.hpp"
 #include "multidraft/base/error.hpp"
 
+namespace tokenizer_test {
 namespace {
 
 using namespace multidraft::testing;
@@ -128,3 +129,4 @@ TEST_F(transformer_tokenizer_files, errors) {
 }
 
 }  // namespace
+}  // namespace tokenizer_test

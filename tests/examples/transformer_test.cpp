@@ -20,6 +20,7 @@
 #include "examples/model_support.hpp"
 #include "multidraft/base/error.hpp"
 
+namespace transformer_test {
 namespace {
 
 using namespace multidraft::testing;
@@ -363,3 +364,4 @@ TEST(transformer, refuses_what_it_cannot_score) {
 }
 
 }  // namespace
+}  // namespace transformer_test

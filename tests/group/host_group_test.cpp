@@ -15,6 +15,7 @@
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 
+namespace host_group_test {
 namespace {
 
 using multidraft::chunk_sums;
@@ -706,3 +707,4 @@ TEST(host_group, refuses_rows_longer_than_a_row_may_be) {
 TEST(host_group, leads) { EXPECT_TRUE(g.leader()); }
 
 }  // namespace
+}  // namespace host_group_test

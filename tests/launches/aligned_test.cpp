@@ -3,6 +3,7 @@
 
 #include "launches/verdicts.hpp"
 
+namespace aligned_test {
 namespace {
 
 using namespace multidraft;
@@ -15,3 +16,4 @@ TEST_F(cuda_device, methods_decide_in_every_shape_as_on_the_host) {
 }
 
 }  // namespace
+}  // namespace aligned_test

@@ -20,6 +20,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 
+namespace batch_step_test {
 namespace {
 
 using namespace multidraft;
@@ -280,3 +281,4 @@ TEST_F(batch_step_on_a_stream, refuses_what_a_host_refuses_in_its_words) {
 }
 
 }  // namespace
+}  // namespace batch_step_test

@@ -16,6 +16,7 @@
 #include "support/batches.hpp"
 #include "support/candidate_rows.hpp"
 
+namespace block_rows_test {
 namespace {
 
 using namespace multidraft;
@@ -108,3 +109,4 @@ TEST_F(cuda_device, rows_with_a_term_of_the_parent_are_those_written_out) {
 }
 
 }  // namespace
+}  // namespace block_rows_test

@@ -3,6 +3,7 @@
 
 #include "launches/verdicts.hpp"
 
+namespace by_rank_test {
 namespace {
 
 namespace mt = multidraft::testing;
@@ -14,3 +15,4 @@ TEST_F(cuda_device, methods_by_rank_decide_as_on_the_host) {
 }
 
 }  // namespace
+}  // namespace by_rank_test

@@ -3,6 +3,7 @@
 
 #include "launches/verdicts.hpp"
 
+namespace by_tree_test {
 namespace {
 
 namespace mt = multidraft::testing;
@@ -13,3 +14,4 @@ TEST_F(cuda_device, methods_by_tree_decide_as_on_the_host) {
 }
 
 }  // namespace
+}  // namespace by_tree_test

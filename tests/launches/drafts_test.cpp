@@ -13,6 +13,7 @@
 #include "multidraft/methods/list.hpp"
 #include "support/batches.hpp"
 
+namespace drafts_test {
 namespace {
 
 using namespace multidraft;
@@ -76,3 +77,4 @@ TEST_F(cuda_device, samplers_draw_as_on_the_host) {
 }
 
 }  // namespace
+}  // namespace drafts_test

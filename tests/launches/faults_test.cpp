@@ -13,6 +13,7 @@
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/row_view.hpp"
 
+namespace faults_test {
 namespace {
 
 using namespace multidraft;
@@ -126,3 +127,4 @@ TEST_F(faults, a_wrong_slice_of_the_workspace_is_found) {
 }
 
 }  // namespace
+}  // namespace faults_test

@@ -9,6 +9,7 @@
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/launch_shape.hpp"
 
+namespace launch_test {
 namespace {
 
 namespace mc = multidraft::cuda;
@@ -147,3 +148,4 @@ TEST(launch, of_nothing_succeeds_without_one) {
 }
 
 }  // namespace
+}  // namespace launch_test

@@ -19,6 +19,7 @@
 #include "multidraft/methods/list.hpp"
 #include "support/batches.hpp"
 
+namespace prepare_test {
 namespace {
 
 using namespace multidraft;
@@ -177,3 +178,4 @@ TEST_F(cuda_device, calls_over_rows_reject_what_they_cannot_take) {
 }
 
 }  // namespace
+}  // namespace prepare_test

@@ -12,6 +12,7 @@
 
 #include "launches/runtime/standin.hpp"
 
+namespace standin_test {
 namespace {
 
 using standin::order;
@@ -402,3 +403,4 @@ TEST(standin, refuses_what_the_device_does_not_have) {
 }
 
 }  // namespace
+}  // namespace standin_test

@@ -21,6 +21,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace lossy_test {
 namespace {
 
 using testing::distance;
@@ -303,4 +304,5 @@ TEST(LossyLoops, BadInputIsNamed) {
 }
 
 }  // namespace
+}  // namespace lossy_test
 }  // namespace multidraft

@@ -23,6 +23,7 @@
 #include "support/scripted.hpp"
 #include "support/tree_cases.hpp"
 
+namespace block_test {
 namespace {
 
 namespace bugs = multidraft::bugs;
@@ -203,3 +204,4 @@ TEST(block, does_not_read_below_a_prefix_without_mass) {
 }
 
 }  // namespace
+}  // namespace block_test

@@ -37,6 +37,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/scripted.hpp"
 
+namespace bugs_test {
 namespace {
 
 namespace bugs = multidraft::bugs;
@@ -266,3 +267,4 @@ TEST(bugs, inclusive_comparison) {
 }
 
 }  // namespace
+}  // namespace bugs_test

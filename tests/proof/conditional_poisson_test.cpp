@@ -14,6 +14,7 @@
 #include "multidraft/verify/naive.hpp"
 #include "support/tree_cases.hpp"
 
+namespace conditional_poisson_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -77,3 +78,4 @@ TEST(lossless, naive_verification_of_conditional_poisson_drafts) {
 }
 
 }  // namespace
+}  // namespace conditional_poisson_test

@@ -22,6 +22,7 @@
 #include "support/reweighted.hpp"
 #include "support/tree_cases.hpp"
 
+namespace conditionals_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -260,3 +261,4 @@ TEST(Conditionals, RefuseWhatCannotHaveBeenDrawn) {
 }
 
 }  // namespace
+}  // namespace conditionals_test

@@ -19,6 +19,7 @@
 #include "support/scripted.hpp"
 #include "support/uniform_counts.hpp"
 
+namespace float_draws_test {
 namespace {
 
 using multidraft::address;
@@ -333,3 +334,4 @@ TEST(float_draws, have_coins_of_every_probability) {
 }
 
 }  // namespace
+}  // namespace float_draws_test

@@ -22,6 +22,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/tree_cases.hpp"
 
+namespace joint_likelihood_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -176,3 +177,4 @@ TEST(target_initialised, keeps_the_first_of_the_longest_paths) {
 }
 
 }  // namespace
+}  // namespace joint_likelihood_test

@@ -21,6 +21,7 @@
 #define MULTIDRAFT_DATA_DIR "tests/data"
 #endif
 
+namespace lossless_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -228,3 +229,4 @@ TEST(acceptance, of_whole_trees_equals_the_golden_values) {
 }
 
 }  // namespace
+}  // namespace lossless_test

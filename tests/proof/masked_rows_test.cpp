@@ -19,6 +19,7 @@
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verifier.hpp"
 
+namespace masked_rows_test {
 namespace {
 
 using namespace multidraft;
@@ -203,3 +204,4 @@ TEST(masked_rows, traversal_has_the_law_of_the_masked_target) {
 }
 
 }  // namespace
+}  // namespace masked_rows_test

@@ -22,6 +22,7 @@
 #include "multidraft/verify/traversal.hpp"
 #include "support/tree_cases.hpp"
 
+namespace multi_path_block_test {
 namespace {
 
 namespace bugs = multidraft::bugs;
@@ -275,3 +276,4 @@ TEST(multi_path_block, refuses_what_it_cannot_verify) {
 }
 
 }  // namespace
+}  // namespace multi_path_block_test

@@ -18,6 +18,7 @@
 #include "support/golden.hpp"
 #include "support/tree_cases.hpp"
 
+namespace one_node_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -90,3 +91,4 @@ TEST(acceptance, of_one_node_is_that_of_the_papers) {
 }
 
 }  // namespace
+}  // namespace one_node_test

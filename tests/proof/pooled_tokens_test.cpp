@@ -20,6 +20,7 @@
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 
+namespace pooled_tokens_test {
 namespace {
 
 using namespace multidraft;
@@ -126,3 +127,4 @@ TEST(pooled_tokens, are_most_and_light_or_left_alone) {
 }
 
 }  // namespace
+}  // namespace pooled_tokens_test

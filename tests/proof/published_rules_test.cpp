@@ -16,6 +16,7 @@
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 
+namespace published_rules_test {
 namespace {
 
 namespace bugs = multidraft::bugs;
@@ -82,3 +83,4 @@ TEST(published_rules, of_confidence_in_the_drawn_token_are_biased) {
 }
 
 }  // namespace
+}  // namespace published_rules_test

@@ -11,6 +11,7 @@
 #include "multidraft/draft/stratified.hpp"
 #include "support/tree_cases.hpp"
 
+namespace ranked_block_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -47,3 +48,4 @@ TEST(ranked_block, accepts_what_the_exact_form_does) {
 }
 
 }  // namespace
+}  // namespace ranked_block_test

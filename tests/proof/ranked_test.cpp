@@ -14,6 +14,7 @@
 #include "support/golden.hpp"
 #include "support/tree_cases.hpp"
 
+namespace ranked_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -164,3 +165,4 @@ TEST(ranked, bugs_are_caught) {
 }
 
 }  // namespace
+}  // namespace ranked_test

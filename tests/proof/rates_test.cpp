@@ -21,6 +21,7 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "support/golden.hpp"
 
+namespace rates_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -140,3 +141,4 @@ TEST(acceptance_rate, is_that_of_the_analysis_for_rows_of_every_kind) {
 }
 
 }  // namespace
+}  // namespace rates_test

@@ -24,6 +24,7 @@
 #include "support/golden.hpp"
 #include "support/tree_cases.hpp"
 
+namespace reference_ranked_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -248,3 +249,4 @@ TEST(reference_ranked, pooled_tokens_lose_at_most_their_mass) {
 }
 
 }  // namespace
+}  // namespace reference_ranked_test

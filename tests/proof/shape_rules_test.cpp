@@ -16,6 +16,7 @@
 #include "multidraft/verify/traversal.hpp"
 #include "reference/nested_ranked_block.hpp"
 
+namespace shape_rules_test {
 namespace {
 
 namespace bugs = multidraft::bugs;
@@ -101,3 +102,4 @@ TEST(shape_rules, nested_ranked_block_may_look_at_the_nodes_own_context) {
 }
 
 }  // namespace
+}  // namespace shape_rules_test

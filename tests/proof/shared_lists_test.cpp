@@ -20,6 +20,7 @@
 #include "multidraft/verify/traversal.hpp"
 #include "reference/nested_ranked_block.hpp"
 
+namespace shared_lists_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -123,3 +124,4 @@ static_assert(multidraft::counts_certain<law::shared_lists<law::stratified>> &&
               multidraft::tokens_differ<law::shared_lists<law::sequential>> && !multidraft::tokens_differ<shared_iid>);
 
 }  // namespace
+}  // namespace shared_lists_test

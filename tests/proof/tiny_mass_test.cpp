@@ -13,6 +13,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 
+namespace tiny_mass_test {
 namespace {
 
 using namespace multidraft;
@@ -49,3 +50,4 @@ TEST(tiny_mass, is_drawn_and_judged_like_any_other) {
 }
 
 }  // namespace
+}  // namespace tiny_mass_test

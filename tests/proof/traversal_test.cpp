@@ -26,6 +26,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/tree_cases.hpp"
 
+namespace traversal_test {
 namespace {
 
 namespace bugs = multidraft::bugs;
@@ -216,3 +217,4 @@ TEST(traversal, refuses_what_it_cannot_verify) {
 }
 
 }  // namespace
+}  // namespace traversal_test

@@ -9,6 +9,7 @@
 #include "multidraft/lossy/typical_acceptance.hpp"
 #include "support/tree_cases.hpp"
 
+namespace typical_acceptance_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -45,3 +46,4 @@ TEST(lossy, typical_acceptance_is_not_the_target) {
 }
 
 }  // namespace
+}  // namespace typical_acceptance_test

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+namespace address_test {
 namespace {
 
 using multidraft::address;
@@ -90,3 +91,4 @@ TEST(addressed_uniforms, reach_both_ends) {
 }
 
 }  // namespace
+}  // namespace address_test

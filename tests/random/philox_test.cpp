@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+namespace philox_test {
 namespace {
 
 using multidraft::philox4x32;
@@ -41,3 +42,4 @@ TEST(philox, gives_different_counters_different_blocks) {
 }
 
 }  // namespace
+}  // namespace philox_test

@@ -11,6 +11,7 @@
 #include "multidraft/group/host_group.hpp"
 #include "support/scripted.hpp"
 
+namespace source_test {
 namespace {
 
 using multidraft::address;
@@ -167,3 +168,4 @@ TEST(place, addresses_the_draws_of_a_node) {
 }
 
 }  // namespace
+}  // namespace source_test

@@ -19,6 +19,7 @@
 #include "multidraft/testing/kinds.hpp"
 #include "support/optimal_transport.hpp"
 
+namespace any_law_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -291,3 +292,4 @@ TEST(AnyLaw, RefusesWhatIsNone) {
 }
 
 }  // namespace
+}  // namespace any_law_test

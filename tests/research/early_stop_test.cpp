@@ -20,6 +20,7 @@
 #include "support/table_model.hpp"
 
 namespace multidraft {
+namespace early_stop_test {
 namespace {
 
 using testing::distance;
@@ -203,4 +204,5 @@ TEST(EarlyStop, BadInputIsNamed) {
 }
 
 }  // namespace
+}  // namespace early_stop_test
 }  // namespace multidraft

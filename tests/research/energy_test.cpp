@@ -8,6 +8,7 @@
 
 #include "multidraft/base/error.hpp"
 
+namespace energy_test {
 namespace {
 
 namespace research = multidraft::research;
@@ -71,3 +72,4 @@ TEST(modelled_joules, refuses_other_numbers) {
 }
 
 }  // namespace
+}  // namespace energy_test

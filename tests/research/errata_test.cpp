@@ -15,6 +15,7 @@
 #include "multidraft/analysis/block_efficiency.hpp"
 #include "multidraft/research/joint_likelihood.hpp"
 
+namespace errata_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -125,3 +126,4 @@ TEST(Errata, TheSizeRatioIsDraftOverTarget) {
 }
 
 }  // namespace
+}  // namespace errata_test

@@ -19,6 +19,7 @@
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/exact_law.hpp"
 
+namespace joint_likelihood_test {
 namespace {
 
 namespace research = multidraft::research;
@@ -324,3 +325,4 @@ TEST(JointLikelihoodBounds, RefuseOtherNumbers) {
 }
 
 }  // namespace
+}  // namespace joint_likelihood_test

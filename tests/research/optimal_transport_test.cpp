@@ -19,6 +19,7 @@
 #include "multidraft/rows/probabilities.hpp"
 #include "support/tree_cases.hpp"
 
+namespace optimal_transport_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -88,3 +89,4 @@ TEST(lossless, optimal_transport) {
 }
 
 }  // namespace
+}  // namespace optimal_transport_test

@@ -18,6 +18,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
+namespace adjusted_view_test {
 namespace {
 
 using namespace multidraft;
@@ -322,3 +323,4 @@ TEST_F(adjusted_logit_rows, refuse_a_bias_of_other_rows) {
 }
 
 }  // namespace
+}  // namespace adjusted_view_test

@@ -18,6 +18,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace block_rows_test {
 namespace {
 
 constexpr index_t vocabulary = 9001;  // several chunks, and a last run that is not whole
@@ -122,4 +123,5 @@ TEST(block_rows, of_candidates_that_do_not_rise_are_refused) {
 }
 
 }  // namespace
+}  // namespace block_rows_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -11,6 +11,7 @@
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/softmax.hpp"
 
+namespace probabilities_test {
 namespace {
 
 using multidraft::bfloat16;
@@ -109,3 +110,4 @@ TEST(probability_rows, give_the_row_of_a_node) {
 }
 
 }  // namespace
+}  // namespace probabilities_test

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+namespace sampling_params_test {
 namespace {
 
 using multidraft::invalid_input;
@@ -74,3 +75,4 @@ TEST(sampling_params, names_the_field_that_it_refuses) {
 }
 
 }  // namespace
+}  // namespace sampling_params_test

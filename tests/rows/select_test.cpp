@@ -14,6 +14,7 @@
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 
+namespace select_test {
 namespace {
 
 using multidraft::host_group;
@@ -200,3 +201,4 @@ TYPED_TEST(select_of, without_a_cut_keeps_all) {
 }
 
 }  // namespace
+}  // namespace select_test

@@ -20,6 +20,7 @@
 #include "multidraft/testing/kinds.hpp"
 #include "support/sampling_reference.hpp"
 
+namespace softmax_test {
 namespace {
 
 using multidraft::float16;
@@ -444,3 +445,4 @@ TEST(softmax_row, moves_to_a_copy_of_its_logits) {
 }
 
 }  // namespace
+}  // namespace softmax_test

@@ -30,6 +30,7 @@
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verifier.hpp"
 
+namespace widened_row_test {
 namespace {
 
 using namespace multidraft;
@@ -234,3 +235,4 @@ TEST(widened_row, decides_as_the_row_in_the_full_vocabulary) {
 }
 
 }  // namespace
+}  // namespace widened_row_test

@@ -18,6 +18,7 @@
 #include "shards/ragged_shards.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace calls_test {
 namespace {
 
 using shape = std::vector<node_id>;
@@ -118,4 +119,5 @@ TEST(shard_calls, move_few_bytes) {
 }
 
 }  // namespace
+}  // namespace calls_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -23,6 +23,7 @@
 #include "shards/ragged_shards.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace draft_test {
 namespace {
 
 template <class T, class Sampler>
@@ -94,4 +95,5 @@ TEST(shard_draft, draws_as_one_host_does) {
 }
 
 }  // namespace
+}  // namespace draft_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -18,6 +18,7 @@
 #include "shards/ragged_shards.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace faults_test {
 namespace {
 
 TEST(shard_columns, follow_one_another) {
@@ -183,4 +184,5 @@ TEST(shard_validate, reports_on_all_ranks_what_is_wrong_on_one) {
 }
 
 }  // namespace
+}  // namespace faults_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

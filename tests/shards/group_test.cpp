@@ -19,6 +19,7 @@
 #include "support/thread_ranks.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace group_test {
 namespace {
 
 using bits = std::vector<std::uint64_t>;
@@ -109,4 +110,5 @@ TEST(shard_group, has_the_bits_of_the_host) {
 }
 
 }  // namespace
+}  // namespace group_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -28,6 +28,7 @@
 #include "support/thread_ranks.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace law_test {
 namespace {
 
 /// The tokens with mass, one per chunk, and the size of the vocabulary.
@@ -225,4 +226,5 @@ TEST(shard_law, differs_for_another_draft) {
 }
 
 }  // namespace
+}  // namespace law_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

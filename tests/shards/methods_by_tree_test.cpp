@@ -2,6 +2,7 @@
 #include "shards/methods.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace methods_by_tree_test {
 namespace {
 
 template <class Method>
@@ -11,4 +12,5 @@ TYPED_TEST_SUITE(shard_methods_by_tree, decltype(types_of(methods::by_tree{})), 
 TYPED_TEST(shard_methods_by_tree, decide_as_on_one_host) { expect_method_of_host<TypeParam>(); }
 
 }  // namespace
+}  // namespace methods_by_tree_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -18,6 +18,7 @@
 #include "shards/ragged_shards.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace verify_test {
 namespace {
 
 template <class T, class Verifier, class Sampler>
@@ -72,4 +73,5 @@ TEST(shard_verify, sets_up_a_level_anew) {
 }
 
 }  // namespace
+}  // namespace verify_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

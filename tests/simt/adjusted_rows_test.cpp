@@ -14,6 +14,7 @@
 #include "support/emulated_lanes.hpp"
 #include "support/group_programs.hpp"
 
+namespace adjusted_rows_test {
 namespace {
 
 using namespace multidraft;
@@ -132,3 +133,4 @@ TEST_F(adjusted_rows, on_emulated_lanes) {
 }
 
 }  // namespace
+}  // namespace adjusted_rows_test

@@ -38,6 +38,7 @@
 #include "support/batches.hpp"
 #include "support/emulated_group.hpp"
 
+namespace batch_test {
 namespace {
 
 using namespace multidraft;
@@ -574,3 +575,4 @@ TEST(simt_compaction, moves_what_the_host_moves) {
 }
 
 }  // namespace
+}  // namespace batch_test

@@ -8,6 +8,7 @@
 #include "support/emulated_group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
+namespace candidate_rows_test {
 namespace {
 
 TEST(candidate_rows, emulated_threads_decide_as_over_whole_rows) {
@@ -16,4 +17,5 @@ TEST(candidate_rows, emulated_threads_decide_as_over_whole_rows) {
 }
 
 }  // namespace
+}  // namespace candidate_rows_test
 }  // namespace MULTIDRAFT_NAMESPACE::testing

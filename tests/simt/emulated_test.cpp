@@ -17,6 +17,7 @@
 #include "support/emulated_lanes.hpp"
 #include "support/group_programs.hpp"
 
+namespace emulated_test {
 namespace {
 
 using namespace multidraft;
@@ -329,3 +330,4 @@ TEST(emulator, shows_a_missing_barrier) {
 }
 
 }  // namespace
+}  // namespace emulated_test

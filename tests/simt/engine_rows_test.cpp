@@ -15,6 +15,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/emulated_group.hpp"
 
+namespace engine_rows_test {
 namespace {
 
 using namespace multidraft;
@@ -80,3 +81,4 @@ TEST(simt_engine_rows, of_a_smaller_vocabulary_are_drawn_and_verified_as_on_a_ho
 }
 
 }  // namespace
+}  // namespace engine_rows_test

@@ -20,6 +20,7 @@
 #include "multidraft/verify/verifier.hpp"
 #include "support/emulated_group.hpp"
 
+namespace prepare_test {
 namespace {
 
 using namespace multidraft;
@@ -120,3 +121,4 @@ TEST_F(simt_prepare, reads_chunk_sums_from_memory) {
 }
 
 }  // namespace
+}  // namespace prepare_test

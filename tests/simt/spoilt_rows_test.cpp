@@ -33,6 +33,7 @@
 #include "support/batches.hpp"
 #include "support/emulated_group.hpp"
 
+namespace spoilt_rows_test {
 namespace {
 
 using namespace multidraft;
@@ -138,3 +139,4 @@ TEST_F(spoilt_rows, are_not_read_by_verifiers_of_whole_trees) {
 }
 
 }  // namespace
+}  // namespace spoilt_rows_test

@@ -18,6 +18,7 @@
 #include "support/batches.hpp"
 #include "support/host_trees.hpp"
 
+namespace trees_test {
 namespace {
 
 using namespace multidraft;
@@ -188,3 +189,5 @@ TEST(simt_trees, best_nodes_come_first_and_ties_go_to_the_lower_node) {
 TEST(simt_trees, come_into_level_order_as_a_walk_by_levels_finds_them) { GTEST_SKIP() << "no Thrust"; }
 
 #endif
+
+}  // namespace trees_test

@@ -24,6 +24,7 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "support/chi_squared.hpp"
 
+namespace laws_test {
 namespace {
 
 namespace bugs = multidraft::bugs;
@@ -411,3 +412,4 @@ TEST(streams, of_different_addresses_are_independent) {
 }
 
 }  // namespace
+}  // namespace laws_test

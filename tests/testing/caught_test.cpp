@@ -21,6 +21,7 @@
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 
+namespace caught_test {
 namespace {
 
 namespace bugs = multidraft::bugs;
@@ -100,3 +101,4 @@ TEST(caught, rows_read_that_the_target_cannot_reach) {
 }
 
 }  // namespace
+}  // namespace caught_test

@@ -14,6 +14,7 @@
 #include "support/expect_proved.hpp"
 #include "support/optimal_transport.hpp"
 
+namespace engine_nodes_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -55,3 +56,4 @@ TEST(proved, ranked) {
 }
 
 }  // namespace
+}  // namespace engine_nodes_test

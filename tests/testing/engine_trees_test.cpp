@@ -16,6 +16,7 @@
 #include "reference/ranked_block.hpp"
 #include "support/expect_proved.hpp"
 
+namespace engine_trees_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -80,3 +81,4 @@ TEST(not_proved, what_was_not_run) {
 }
 
 }  // namespace
+}  // namespace engine_trees_test

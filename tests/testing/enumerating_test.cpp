@@ -12,6 +12,7 @@
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
 
+namespace enumerating_test {
 namespace {
 
 using multidraft::address;
@@ -141,3 +142,4 @@ TEST(enumerating_source, refuses_an_address_that_is_used_twice) {
 }
 
 }  // namespace
+}  // namespace enumerating_test

@@ -21,6 +21,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 
+namespace node_trial_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
@@ -107,3 +108,4 @@ TEST(node_trial, refuses_what_is_no_node) {
 }
 
 }  // namespace
+}  // namespace node_trial_test

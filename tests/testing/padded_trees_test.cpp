@@ -22,6 +22,7 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
 
+namespace padded_trees_test {
 namespace {
 
 namespace draft = multidraft::draft;
@@ -64,3 +65,4 @@ TEST(padded_trees, of_verifiers_of_whole_trees) {
 }
 
 }  // namespace
+}  // namespace padded_trees_test

@@ -13,6 +13,7 @@
 #include "multidraft/testing/small_step.hpp"
 #include "multidraft/verify/traversal.hpp"
 
+namespace batch_test {
 namespace {
 
 using namespace multidraft;
@@ -46,3 +47,4 @@ TEST(threads, batches_are_the_same_on_any_number_of_them) {
 }
 
 }  // namespace
+}  // namespace batch_test

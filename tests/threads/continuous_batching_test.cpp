@@ -3,6 +3,7 @@
 
 #include "support/many_requests.hpp"
 
+namespace continuous_batching_test {
 namespace {
 
 TEST(threads, requests_in_flight_have_their_own_texts) {
@@ -10,3 +11,4 @@ TEST(threads, requests_in_flight_have_their_own_texts) {
 }
 
 }  // namespace
+}  // namespace continuous_batching_test

@@ -22,6 +22,7 @@
 #include "multidraft/verify/verifier.hpp"
 #include "support/table_model.hpp"
 
+namespace requests_test {
 namespace {
 
 using namespace multidraft;
@@ -115,3 +116,4 @@ TEST(threads, samplers_and_verifiers_over_shared_rows) {
 }
 
 }  // namespace
+}  // namespace requests_test

@@ -8,6 +8,7 @@
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 
+namespace choices_test {
 namespace {
 
 using multidraft::branching;
@@ -93,3 +94,4 @@ TEST(choices, refuse_what_is_no_tree) {
 }
 
 }  // namespace
+}  // namespace choices_test

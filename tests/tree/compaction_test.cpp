@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+namespace compaction_test {
 namespace {
 
 using multidraft::cache_axis;
@@ -182,3 +183,4 @@ TEST(compaction, refuses_bad_layouts_before_the_first_move) {
 }
 
 }  // namespace
+}  // namespace compaction_test

@@ -15,6 +15,7 @@
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
 
+namespace level_order_test {
 namespace {
 
 using namespace multidraft;
@@ -86,3 +87,4 @@ TEST(level_order, refuses_what_is_no_tree) {
 }
 
 }  // namespace
+}  // namespace level_order_test

@@ -12,6 +12,7 @@
 #include "multidraft/tree/shapes.hpp"
 #include "tree/random_tree.hpp"
 
+namespace mask_test {
 namespace {
 
 using multidraft::ancestor_mask;
@@ -246,3 +247,4 @@ TEST(positions, are_the_context_and_the_depth) {
 }
 
 }  // namespace
+}  // namespace mask_test

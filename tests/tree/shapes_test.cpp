@@ -8,6 +8,7 @@
 
 #include "multidraft/tree/shape_text.hpp"
 
+namespace shapes_test {
 namespace {
 
 using multidraft::branching;
@@ -126,3 +127,4 @@ TEST(shapes, refuse_bad_numbers) {
 }
 
 }  // namespace
+}  // namespace shapes_test

@@ -20,6 +20,7 @@
 #include "multidraft/verify/verifier.hpp"
 #include "support/table_model.hpp"
 
+namespace shared_contexts_test {
 namespace {
 
 using namespace multidraft;
@@ -131,3 +132,4 @@ TEST(shared_contexts, no_verdict_changes) {
 }
 
 }  // namespace
+}  // namespace shared_contexts_test

@@ -7,6 +7,7 @@
 #include <limits>
 
 namespace MULTIDRAFT_NAMESPACE {
+namespace token_ids_test {
 namespace {
 
 TEST(token_ids, out_of_range_are_no_token) {
@@ -18,4 +19,5 @@ TEST(token_ids, out_of_range_are_no_token) {
 }
 
 }  // namespace
+}  // namespace token_ids_test
 }  // namespace MULTIDRAFT_NAMESPACE

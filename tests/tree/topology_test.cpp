@@ -10,6 +10,7 @@
 
 #include "tree/random_tree.hpp"
 
+namespace topology_test {
 namespace {
 
 using multidraft::invalid_input;
@@ -171,3 +172,4 @@ TEST(tree_view, works_in_constant_expressions) {
 }
 
 }  // namespace
+}  // namespace topology_test

@@ -13,6 +13,7 @@
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shapes.hpp"
 
+namespace tree_builder_test {
 namespace {
 
 using namespace multidraft;
@@ -104,3 +105,4 @@ TEST(tree_builder, says_what_is_missing) {
 }
 
 }  // namespace
+}  // namespace tree_builder_test

@@ -1,6 +1,7 @@
 // Any method over rows of probabilities: the same decisions as its sampler's and verifier's.
 #include "verify/any_method_rows.hpp"
 
+namespace any_method_probabilities_test {
 namespace {
 
 using namespace multidraft;
@@ -14,3 +15,4 @@ TEST(any_method_probabilities, of_floats) {
 }
 
 }  // namespace
+}  // namespace any_method_probabilities_test

@@ -14,6 +14,7 @@
 #include "reference/methods.hpp"
 #include "verify/any_method_rows.hpp"
 
+namespace any_method_test {
 namespace {
 
 using namespace multidraft;
@@ -246,3 +247,4 @@ TEST(any_method, refuses_draws_that_cannot_be) {
 }
 
 }  // namespace
+}  // namespace any_method_test

@@ -15,6 +15,7 @@
 #include "multidraft/verify/traversal.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+namespace candidate_rows_test {
 namespace {
 
 template <class Verifier, class Sampler>
@@ -43,4 +44,5 @@ TEST(candidate_rows, rejection_and_traversal_decide_as_over_whole_rows) {
 }
 
 }  // namespace
+}  // namespace candidate_rows_test
 }  // namespace MULTIDRAFT_NAMESPACE

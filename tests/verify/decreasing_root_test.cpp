@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+namespace decreasing_root_test {
 namespace {
 
 using multidraft::verify::detail::decreasing_root;
@@ -68,3 +69,4 @@ TEST(DecreasingRoot, NaNEndsInsideTheBracket) {
 }
 
 }  // namespace
+}  // namespace decreasing_root_test

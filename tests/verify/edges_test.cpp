@@ -19,6 +19,7 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "support/scripted.hpp"
 
+namespace edges_test {
 namespace {
 
 namespace law = multidraft::law;
@@ -554,3 +555,4 @@ TEST(refused, logits_that_are_no_distribution) {
 }
 
 }  // namespace
+}  // namespace edges_test

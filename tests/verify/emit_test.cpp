@@ -14,6 +14,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/scripted.hpp"
 
+namespace emit_test {
 namespace {
 
 using namespace multidraft;
@@ -105,3 +106,4 @@ TEST(emit_at, gives_no_token_of_a_row_without_mass) {
 }
 
 }  // namespace
+}  // namespace emit_test

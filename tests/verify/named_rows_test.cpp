@@ -29,6 +29,7 @@
 #include "multidraft/verify/verifier.hpp"
 #include "reference/nested_ranked_block.hpp"
 
+namespace named_rows_test {
 namespace {
 
 using namespace multidraft;
@@ -165,3 +166,4 @@ TEST(named_rows, launches_answer_none) {
 }
 
 }  // namespace
+}  // namespace named_rows_test

@@ -10,6 +10,7 @@
 #include "multidraft/verify/detail/left_curtain_coupling.hpp"
 #include "multidraft/verify/detail/ratio_histogram.hpp"
 
+namespace rank_table_test {
 namespace {
 
 using multidraft::index_t;
@@ -85,3 +86,4 @@ TEST(rank_table, is_not_spoilt_by_a_grid_point_of_next_to_no_mass) {
 }
 
 }  // namespace
+}  // namespace rank_table_test

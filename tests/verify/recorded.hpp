@@ -88,7 +88,7 @@ std::uint64_t record(std::vector<node_id> const& parents) {
 inline std::vector<node_id> const pairs{none, 0, 0, 1, 1, 2, 2};
 inline std::vector<node_id> const wide{none, 0, 0, 0, 1, 1, 1};
 inline std::vector<node_id> const uneven{none, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4};
-inline std::vector<node_id> const chain{none, 0, 1, 2};
+inline std::vector<node_id> const chained{none, 0, 1, 2};
 inline std::vector<node_id> const forked{none, 0, 0, 0, 1, 2, 3, 4, 5, 6};
 
 }  // namespace MULTIDRAFT_NAMESPACE::testing

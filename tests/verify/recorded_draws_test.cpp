@@ -13,6 +13,7 @@
 #include "multidraft/rows/probabilities.hpp"
 #include "verify/recorded.hpp"
 
+namespace recorded_draws_test {
 namespace {
 
 using namespace multidraft;
@@ -72,3 +73,4 @@ TEST(recorded_draws, sets_of_more_tokens_than_are_listed) {
 }
 
 }  // namespace
+}  // namespace recorded_draws_test

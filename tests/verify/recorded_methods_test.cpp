@@ -11,6 +11,7 @@
 #include "reference/methods.hpp"
 #include "verify/recorded.hpp"
 
+namespace recorded_methods_test {
 namespace {
 
 using namespace multidraft;
@@ -58,7 +59,7 @@ std::vector<node_id> const& tree_of(allowed_trees trees) {
         case allowed_trees::forks:
             return forked;
         case allowed_trees::chains:
-            return chain;
+            return chained;
         default:
             return wide;
     }
@@ -96,3 +97,4 @@ TEST(recorded_methods, paths_of_other_trees) {
 }
 
 }  // namespace
+}  // namespace recorded_methods_test

@@ -11,6 +11,7 @@
 #include "multidraft/verify/multi_round.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+namespace refused_child_test {
 namespace {
 
 /// The root's children were drawn from a model each.
@@ -45,4 +46,5 @@ TEST(refused_child, is_the_one_that_its_own_model_cannot_have_drawn) {
 }
 
 }  // namespace
+}  // namespace refused_child_test
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -19,6 +19,7 @@
 #include "multidraft/verify/verifier.hpp"
 #include "reference/methods.hpp"
 
+namespace refused_methods_test {
 namespace {
 
 using namespace multidraft;
@@ -329,3 +330,4 @@ TEST(refused_methods, no_tree_at_all) {
 }
 
 }  // namespace
+}  // namespace refused_methods_test

@@ -14,6 +14,7 @@
 #include "multidraft/verify/verifier.hpp"
 #include "support/scripted.hpp"
 
+namespace rounding_methods_test {
 namespace {
 
 using namespace multidraft;
@@ -74,3 +75,4 @@ TEST(rounding_methods, a_residual_of_no_mass_emits_a_token_of_the_target_that_wa
 }
 
 }  // namespace
+}  // namespace rounding_methods_test

@@ -9,6 +9,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/scripted.hpp"
 
+namespace rounding_test {
 namespace {
 
 using namespace multidraft;
@@ -43,3 +44,4 @@ TEST(rounding, a_residual_of_no_mass_emits_no_refused_token) {
 }
 
 }  // namespace
+}  // namespace rounding_test
