@@ -10,6 +10,7 @@
 #include "multidraft/methods/any_method.hpp"
 #include "multidraft/rows/logit_rows.hpp"
 
+namespace any_method_costs_test {
 namespace {
 
 using namespace multidraft;
@@ -52,3 +53,4 @@ TEST(costs, methods_by_name_allocate_nothing) {
 }
 
 }  // namespace
+}  // namespace any_method_costs_test

@@ -15,6 +15,7 @@
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
+namespace batch_costs_test {
 namespace {
 
 using namespace multidraft;
@@ -52,3 +53,4 @@ TEST(batch_costs, calls_allocate_nothing) {
 }
 
 }  // namespace
+}  // namespace batch_costs_test

@@ -78,6 +78,7 @@ void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memo
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
+namespace costs_test {
 namespace {
 
 using namespace multidraft;
@@ -404,3 +405,4 @@ TEST(costs, samplers_and_verifiers_allocate_nothing) {
 }
 
 }  // namespace
+}  // namespace costs_test

@@ -20,6 +20,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 
+namespace prepared_costs_test {
 namespace {
 
 using namespace multidraft;
@@ -142,3 +143,4 @@ TEST(prepared_costs, calls_allocate_nothing) {
 }
 
 }  // namespace
+}  // namespace prepared_costs_test

@@ -13,6 +13,7 @@
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/shared_contexts.hpp"
 
+namespace tree_growth_costs_test {
 namespace {
 
 using namespace multidraft;
@@ -74,3 +75,4 @@ TEST(costs, trees_grow_without_allocations) {
 }
 
 }  // namespace
+}  // namespace tree_growth_costs_test

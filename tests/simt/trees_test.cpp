@@ -183,11 +183,10 @@ TEST(simt_trees, best_nodes_come_first_and_ties_go_to_the_lower_node) {
 }
 
 }  // namespace
+}  // namespace trees_test
 
 #else
 
 TEST(simt_trees, come_into_level_order_as_a_walk_by_levels_finds_them) { GTEST_SKIP() << "no Thrust"; }
 
 #endif
-
-}  // namespace trees_test
