@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <sstream>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "multidraft/base/config.hpp"
@@ -56,21 +59,35 @@ private:
     node_id node_;
 };
 
-/// Throws `invalid_input` for `argument` (or, with an index, its entry) of the given value.
+namespace detail {
+
+/// A text as it is, a number as a stream prints it: <sstream> would be a tenth of the time in which a use compiles.
+template <class T>
+[[nodiscard]] MULTIDRAFT_COLD std::string printed(T const& value) {
+    if constexpr (std::is_convertible_v<T const&, std::string_view>) {
+        return std::string(std::string_view(value));
+    } else if constexpr (std::is_integral_v<T>) {
+        return std::to_string(value);
+    } else {
+        char text[32];
+        int const length = std::snprintf(text, sizeof text, "%g", static_cast<double>(value));
+        return std::string(text, static_cast<std::size_t>(length));
+    }
+}
+
+}  // namespace detail
+
+/// Throws `invalid_input` for `argument` (or, with an index, its entry) of the given value: a number or a text.
 template <class T>
 [[noreturn]] MULTIDRAFT_COLD void refuse(std::string argument, T const& value, std::string const& reason) {
-    std::ostringstream printed;
-    printed << value;
-    throw invalid_input(std::move(argument), -1, printed.str(), reason);
+    throw invalid_input(std::move(argument), -1, detail::printed(value), reason);
 }
 
 /// The same for one entry of a sequence.
 template <class T>
 [[noreturn]] MULTIDRAFT_COLD void refuse(std::string argument, std::int64_t index, T const& value,
                                          std::string const& reason) {
-    std::ostringstream printed;
-    printed << value;
-    throw invalid_input(std::move(argument), index, printed.str(), reason);
+    throw invalid_input(std::move(argument), index, detail::printed(value), reason);
 }
 
 /// Throws `invalid_input` naming `argument` and `member` unless a row may have so many entries: 1 to `max_row_size`.

@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <iterator>
-#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -16,7 +15,9 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// A contiguous range of T; where T is mutable it must not be a temporary.
+/// A contiguous range of T; where T is mutable it must not be a temporary. What it takes of `std::ranges` the
+/// constructor of `std::span` takes, too, so that it is in <span>: <ranges> would be a fifth of the time in which a use
+/// compiles.
 template <class R, class T>
 concept views_as = std::ranges::contiguous_range<R> &&(
     std::ranges::borrowed_range<R> ||

@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
