@@ -61,7 +61,7 @@ private:
 
 namespace detail {
 
-/// A text as it is, a number as a stream prints it: <sstream> would be a tenth of the time in which a use compiles.
+/// A text as it is, a number as a stream prints it; <sstream> takes long to compile.
 template <class T>
 [[nodiscard]] MULTIDRAFT_COLD std::string printed(T const& value) {
     if constexpr (std::is_convertible_v<T const&, std::string_view>) {

@@ -15,9 +15,8 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// A contiguous range of T; where T is mutable it must not be a temporary. What it takes of `std::ranges` the
-/// constructor of `std::span` takes, too, so that it is in <span>: <ranges> would be a fifth of the time in which a use
-/// compiles.
+/// A contiguous range of T; where T is mutable it must not be a temporary. The constructor of `std::span` is
+/// constrained by the same parts of `std::ranges`, so that they are in <span>; <ranges> takes long to compile.
 template <class R, class T>
 concept views_as = std::ranges::contiguous_range<R> &&(
     std::ranges::borrowed_range<R> ||
