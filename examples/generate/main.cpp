@@ -161,8 +161,9 @@ int run(int argc, char** argv) {
                "block-drafter beside it; eagle: its head of EAGLE-3, in the directory eagle-head; or the directory "
                "of one of "
                "them. Both read the target's hidden states; a block drafter drafts all levels in one call. Not "
-               "with --draft, --prompt-file, --search, --dump-decisions, --method auto or --device cuda, and a "
-               "head not with --chat (default of --chat with SmolLM2: the shipped block drafter of that)")
+               "with --draft, --search, --dump-decisions, --method auto or --device cuda, and a "
+               "head not with --chat or --prompt-file (default of --chat with SmolLM2: the shipped block drafter of "
+               "that)")
             ->capture_default_str();
     std::int32_t candidates = 0;
     auto* const candidates_option =
@@ -370,20 +371,25 @@ int run(int argc, char** argv) {
     bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
     bool const one_text = !compare_all && !search_trees && !dump_decisions;
     bool const many_texts = file_option->count() > 0;
+    bool const many_without_drafts = many_texts && method_name == all_methods()[0].name;
     bool const by_lookup =
         draft_dir == "lookup" ||
-        (!by_states && draft_option->count() == 0 &&
+        (!by_states && !many_without_drafts && draft_option->count() == 0 &&
          (gguf_file::is_one(target_dir) || (method_name == "naive/lookup" && one_text && !many_texts)));
     if (by_lookup && method_option->count() == 0) method_name = "naive/lookup";
     method const& how = find_method(method_name);
     if (by_lookup && !drafts_without_model(how.name))
         throw std::runtime_error("--method " + method_name + ": needs a draft model, named by --draft");
-    if (by_states && (draft_option->count() > 0 || (talks && by_head) || many_texts || search_trees || dump_decisions ||
-                      device != "cpu"))
-        throw std::runtime_error("--drafter " + drafter + ": not with --draft, " + (by_head ? "--chat, " : "") +
-                                 "--prompt-file, --search, --dump-decisions or --device cuda");
-    if (candidates_option->count() > 0 && !by_block)
-        throw std::runtime_error("--candidates: of the rows of a block drafter; name one with --drafter");
+    if (by_states && (draft_option->count() > 0 || (by_head && (talks || many_texts)) || search_trees ||
+                      dump_decisions || device != "cpu"))
+        throw std::runtime_error("--drafter " + drafter + ": not with --draft, " +
+                                 (by_head ? "--chat, --prompt-file, " : "") +
+                                 "--search, --dump-decisions or --device cuda");
+    if (candidates_option->count() > 0 && (!by_block || many_texts))
+        throw std::runtime_error(
+            "--candidates: of the rows of a block drafter for one text; name one with --drafter, and no --prompt-file");
+    if (many_texts && is_from_rows(tree))
+        throw std::runtime_error("--tree " + tree + ": for one text, not with --prompt-file");
     if (by_block)
         single.candidates =
             candidates_of_option(candidates_option->count() > 0 ? std::optional(candidates) : std::nullopt, how);
@@ -426,7 +432,7 @@ int run(int argc, char** argv) {
                                 ? directory_of_kept_costs()
                                 : std::filesystem::path();
     if (chooses_by_default && (!repeatable || !costs.empty() || !kept_costs.empty())) tree = "auto";
-    if (by_block && tree.empty() && budget_option->count() == 0 && (compare_all || how.trees_from_rows))
+    if (by_block && !many_texts && tree.empty() && budget_option->count() == 0 && (compare_all || how.trees_from_rows))
         tree = default_tree_of_block(options.sampling);
     single.by_reach = tree == "reach";
     auto const [tree_text, shape] = shape_of(how, tree);
@@ -486,7 +492,7 @@ int run(int argc, char** argv) {
         // Its files are read before anything is printed.
         if (by_block) static_cast<void>(block_drafter_of(target));
         if (by_head) static_cast<void>(eagle_head_of(target));
-    } else if (!by_lookup) {
+    } else if (!by_lookup && !many_without_drafts) {
         draft_model.emplace(load(draft_dir));
     }
     transformer& draft = draft_model ? *draft_model : target;  // which is not called then
@@ -558,9 +564,11 @@ int run(int argc, char** argv) {
         many.json = json;
         many.shape = shape;
         if (budget_option->count() > 0) many.budget = budget;
+        if (by_block) many.drafter = block_drafter_of(target).weights();
+        if (draft_model && !by_states) many.draft = draft.weights();
         if (auto const* const one = first_that_fits(prompts, target.context_limit()); automatic && one != nullptr)
             many.times = times_of_many(target, draft, how, *one, options, many);
-        return generate_many(target.weights(), draft.weights(), tokens, texts, prompts, options, many);
+        return generate_many(target.weights(), tokens, texts, prompts, options, many);
     }
     if (dump_decisions) {
         // The prompts of --compare stay unseen.

@@ -1,28 +1,103 @@
 #include "generate/many.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <utility>
 
 #include "automatic_trees.hpp"
+#include "call_seconds.hpp"
+#include "generate/block_costs.hpp"
 #include "generate/report.hpp"
 #include "many_prompts.hpp"
+#include "multidraft/analysis/configuration_search.hpp"
 #include "multidraft/control/batch_controller.hpp"
+#include "multidraft/decode/batched_block_draft.hpp"
+#include "transformer/batched_block_drafter.hpp"
 #include "transformer/batched_transformer.hpp"
 
 namespace multidraft::examples {
+namespace {
+
+/// The draft of a loop that drafts nothing.
+struct no_draft {
+    explicit no_draft(batched_transformer const& of) : target(&of) {}
+
+    [[nodiscard]] std::int32_t vocabulary() const noexcept { return target->vocabulary(); }
+    [[nodiscard]] std::int32_t context_limit() const noexcept { return target->context_limit(); }
+    [[nodiscard]] std::int32_t sequences() const noexcept { return target->sequences(); }
+    void forward(step_inputs const&, std::span<std::int32_t const>, std::span<float>) const noexcept {}
+    void keep(std::int32_t, std::int32_t, std::span<std::int32_t const>) const noexcept {}
+
+    batched_transformer const* target;
+};
+
+/// Median seconds of a block drafter's calls by the number of texts, nondecreasing, after 64 tokens of each; every call
+/// first takes in what two more tokens left.
+std::vector<std::pair<std::int32_t, double>> seconds_of_blocks(
+    std::shared_ptr<block_drafter_weights const> const& weights, std::int32_t most) {
+    using clock = std::chrono::steady_clock;
+    constexpr double longest = 2;  // seconds of all calls
+    constexpr std::int32_t before = 64;
+    constexpr std::int32_t between = 2;
+    std::vector<std::int32_t> sizes;
+    for (std::int32_t n = 1; n < most; n *= 2) sizes.push_back(n);
+    sizes.push_back(most);
+    batched_block_drafter model(weights, most);
+    auto const count = [](std::int32_t n) { return static_cast<std::size_t>(n); };
+    std::vector<float> const features(count(before) * count(model.feature_size()), 0.5F);
+    std::vector<float> logits(count(most) * count(model.block_size()) * count(model.vocabulary()));
+    std::vector<std::int32_t> all(count(most));
+    std::iota(all.begin(), all.end(), 0);
+    std::vector<token_id> const tokens(all.size(), 5);
+    std::vector<std::vector<double>> found(sizes.size());
+    double whole = 0;
+    for (int round = 0; round < 5 && (round < 3 || whole < longest); ++round)
+        for (std::size_t k = 0; k < sizes.size(); ++k) {
+            std::size_t const n = count(sizes[k]);
+            for (std::int32_t s = 0; s < sizes[k]; ++s) {
+                model.start(s);
+                model.observe(s, features, 0);
+            }
+            auto const rows = n * count(model.block_size()) * count(model.vocabulary());
+            auto const call = [&] {
+                model.rows(std::span(all).first(n), std::span(tokens).first(n), model.block_size(),
+                           std::span(logits).first(rows));
+            };
+            call();
+            auto const begin = clock::now();
+            for (std::int32_t s = 0; s < sizes[k]; ++s)
+                model.observe(s, std::span(features).first(count(between) * count(model.feature_size())), before);
+            call();
+            whole += found[k].emplace_back(std::chrono::duration<double>(clock::now() - begin).count());
+        }
+    std::vector<double> seconds;
+    for (auto const& of_size : found) seconds.push_back(median_of(of_size));
+    seconds = nondecreasing(seconds);
+    std::vector<std::pair<std::int32_t, double>> result;
+    for (std::size_t k = 0; k < sizes.size(); ++k) result.emplace_back(sizes[k], seconds[k]);
+    return result;
+}
+
+}  // namespace
 
 step_times times_of_many(transformer& target, transformer& draft, method const& how,
                          std::vector<token_id> const& prompt, generation_options const& options,
                          many_options const& many) {
     std::int32_t const rows = std::min(256, many.parallel * (many.budget + 1));
-    return measure_times(target, draft, how, prompt, options, rows - 1);
+    if (!many.drafter) return measure_times(target, draft, how, prompt, options, rows - 1);
+    auto library =
+        measure_block_times(target, how, prompt, options, many.budget, many.drafter->config().block_size()).library;
+    return {.target = analysis::call_cost(seconds_of_rows(target, rows - 1)),
+            .draft = analysis::call_cost(seconds_of_blocks(many.drafter, many.parallel)),
+            .library = std::move(library),
+            .draft_in_one_call = true};
 }
 
-int generate_many(std::shared_ptr<transformer_weights const> const& target,
-                  std::shared_ptr<transformer_weights const> const& draft, tokenizer const& tokens,
+int generate_many(std::shared_ptr<transformer_weights const> const& target, tokenizer const& tokens,
                   std::span<std::string const> texts, std::span<std::vector<token_id> const> prompts,
                   generation_options const& options, many_options const& many) {
     batched_transformer many_targets(target, many.parallel);
-    batched_transformer many_drafts(draft, many.parallel);
     many_prompts const all{
         .program = "generate",
         .texts = texts,
@@ -30,11 +105,25 @@ int generate_many(std::shared_ptr<transformer_weights const> const& target,
         .continuation = [&](std::vector<token_id> const& more) { return continuation(tokens, more); },
         .parallel = many.parallel,
         .json = many.json};
-    if (!many.times) return continue_many(many_targets, many_drafts, fixed_shapes(many.shape), options, all);
-    batch_controller_options choices;
-    choices.nodes = many.budget * many.parallel;
-    choices.learns_times = true;  // those given are of calls for one text
-    return continue_many(many_targets, many_drafts, batch_controller(*many.times, choices), options, all);
+    auto const run = [&](auto& draft) {
+        if (!many.times) return continue_many(many_targets, draft, fixed_shapes(many.shape), options, all);
+        batch_controller_options choices;
+        choices.nodes = many.budget * many.parallel;
+        choices.learns_times = true;  // those given are of calls for one text
+        return continue_many(many_targets, draft, batch_controller(*many.times, choices), options, all);
+    };
+    if (many.drafter) {
+        many_targets.expose_features(many.drafter->target_layers());
+        batched_block_drafter blocks(many.drafter, many.parallel);
+        batched_block_draft draft(blocks);
+        return run(draft);
+    }
+    if (many.draft) {
+        batched_transformer many_drafts(many.draft, many.parallel);
+        return run(many_drafts);
+    }
+    no_draft nothing(many_targets);
+    return run(nothing);
 }
 
 }  // namespace multidraft::examples

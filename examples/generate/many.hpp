@@ -12,6 +12,7 @@
 #include "multidraft/control/controller.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "transformer/block_drafter.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"
 
@@ -21,20 +22,23 @@ namespace multidraft::examples {
 struct many_options {
     std::int32_t parallel = 4;  ///< requests in flight at most
     topology shape;             ///< of every tree
+    /// What drafts: a model, or a block drafter of the target; neither: nothing.
+    std::shared_ptr<transformer_weights const> draft{};
+    std::shared_ptr<block_drafter_weights const> drafter{};
     /// With times the trees share a budget instead (`batch_controller`), of that many nodes a request in flight.
     std::optional<step_times> times{};
     std::int32_t budget = 16;
     bool json = false;
 };
 
-/// The times of calls with the rows of several requests, of both models, and of the library's part of a step.
+/// The times of calls with the rows of several requests, of both models, and of the library's part of a step. With a
+/// block drafter those of its calls are by the requests, all levels of each.
 step_times times_of_many(transformer& target, transformer& draft, method const& how,
                          std::vector<token_id> const& prompt, generation_options const& options,
                          many_options const& many);
 
 /// Continues all prompts and prints them in their order, as `continue_many` says.
-int generate_many(std::shared_ptr<transformer_weights const> const& target,
-                  std::shared_ptr<transformer_weights const> const& draft, tokenizer const& tokens,
+int generate_many(std::shared_ptr<transformer_weights const> const& target, tokenizer const& tokens,
                   std::span<std::string const> texts, std::span<std::vector<token_id> const> prompts,
                   generation_options const& options, many_options const& many);
 

@@ -84,6 +84,7 @@ void batched_transformer::forward(step_inputs const& in, std::span<std::int32_t 
                                  "the tree takes more than the " + std::to_string(w.capacity) + " entries of a cache");
     }
     my.layers.shown.clear();
+    my.layers.features.clear();
     std::size_t scored = 0;
     float* to = logits.data();
     for (std::size_t first = 0; first < in.size(); first += at(block_rows)) {
@@ -104,6 +105,21 @@ void batched_transformer::forward(step_inputs const& in, std::span<std::int32_t 
         to += my.wanted.size() * at(vocabulary());
     }
 }
+
+void batched_transformer::expose_features(std::span<std::int32_t const> layers) {
+    auto& my = *implementation_;
+    for (std::size_t k = 0; k < layers.size(); ++k)
+        if (layers[k] < 0 || layers[k] >= my.layers.w.config.layers)
+            refuse("layers", static_cast<std::int64_t>(k), layers[k],
+                   "the model has " + std::to_string(my.layers.w.config.layers) + " layers, 0 the first");
+    my.layers.tapped.assign(layers.begin(), layers.end());
+    my.layers.features.clear();
+}
+std::int32_t batched_transformer::feature_size() const noexcept {
+    auto const& layers = implementation_->layers;
+    return static_cast<std::int32_t>(layers.tapped.size()) * layers.w.config.hidden;
+}
+std::span<float const> batched_transformer::features() const noexcept { return implementation_->layers.features; }
 
 void batched_transformer::keep(std::int32_t sequence, std::int32_t context, std::span<std::int32_t const> entries) {
     auto& my = *implementation_;

@@ -8,6 +8,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/step_inputs.hpp"
 #include "multidraft/decode/batched_language_model.hpp"
+#include "multidraft/decode/features.hpp"
 #include "transformer/transformer.hpp"
 
 namespace multidraft::examples {
@@ -37,11 +38,19 @@ public:
     /// See `multidraft::batched_language_model`. Throws `invalid_input`, with the cache as it was.
     void keep(std::int32_t sequence, std::int32_t context, std::span<std::int32_t const> entries);
 
+    /// From the next call on, `features()` has the outputs of these layers, 0 the first, for every input. Throws
+    /// `invalid_input` for a layer that there is not.
+    void expose_features(std::span<std::int32_t const> layers);
+    /// Those of a token: the layers' outputs, one after another.
+    [[nodiscard]] std::int32_t feature_size() const noexcept;
+    /// Those of all inputs of the last `forward`, a row for each; none while nothing is exposed.
+    [[nodiscard]] std::span<float const> features() const noexcept;
+
 private:
     struct implementation;
     std::unique_ptr<implementation> implementation_;
 };
 
-static_assert(batched_language_model<batched_transformer>);
+static_assert(batched_language_model<batched_transformer> && exposes_features_of_batch<batched_transformer>);
 
 }  // namespace multidraft::examples

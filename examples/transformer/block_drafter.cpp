@@ -1,7 +1,6 @@
 #include "transformer/block_drafter.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -11,16 +10,10 @@
 
 #include "multidraft/base/error.hpp"
 #include "transformer/aligned_array.hpp"
-#include "transformer/draft_vocabulary.hpp"
-#include "transformer/drafter_products.hpp"
-#include "transformer/drafter_tensors.hpp"
+#include "transformer/block_layers.hpp"
 #include "transformer/kernels.hpp"
-#include "transformer/key_value_cache.hpp"
-#include "transformer/linear.hpp"
-#include "transformer/rotary.hpp"
 #include "transformer/safetensors.hpp"
 #include "transformer/team.hpp"
-#include "transformer/weights.hpp"
 
 namespace multidraft::examples {
 namespace {
@@ -28,53 +21,6 @@ namespace {
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
 }  // namespace
-
-struct block_drafter_weights::implementation {
-    /// Keys and values are made of a text's features by the same product as of a block's slots, queries of slots alone.
-    struct layer {
-        std::unique_ptr<linear> queries, keys_values, out, gate_up, down;
-        std::vector<float> attention_norm, mlp_norm, query_norm, key_norm;
-    };
-
-    implementation(std::filesystem::path const& directory, std::shared_ptr<transformer_weights const> of,
-                   transformer_weights::implementation const& its, transformer_options const& options);
-
-    [[nodiscard]] std::int32_t query_width() const noexcept { return sizes.heads * sizes.head_dim; }
-    [[nodiscard]] std::int32_t kv_width() const noexcept { return sizes.kv_heads * sizes.head_dim; }
-    [[nodiscard]] std::int32_t feature_size() const noexcept {
-        return sizes.hidden * static_cast<std::int32_t>(config.target_layers.size());
-    }
-
-    block_drafter_config config;
-    model_config const& sizes;
-    std::shared_ptr<transformer_weights const> target;
-    transformer_weights::implementation const& of_target;
-    tensor_store tensors;
-    precision numbers;
-    int threads = 1;
-    bool chooses_threads = false;
-    std::int32_t context_limit = 0;
-    std::int32_t capacity = 0;  ///< entries of a cache: of a text and a block
-    std::int64_t parameters = 0;
-    std::size_t bytes_per_step = 0;
-
-    std::unique_ptr<linear> projection;
-    std::vector<layer> layers;
-    std::vector<float> projection_norm, final_norm, mask;
-    tensor_view const* embedding = nullptr;  ///< its own, or the target's
-    draft_vocabulary vocabulary;
-    std::unique_ptr<linear> own_head;                ///< or null: its own, or the target's rows of its tokens
-    linear const* head = nullptr;                    ///< its own, or the target's
-    tensor_view const* of_parent = nullptr;          ///< W1, or null
-    std::unique_ptr<linear> of_entries;              ///< W2, or null
-    tensor_view const* entries_of_parent = nullptr;  ///< what that was made of
-    rotary_angles angles;
-
-private:
-    void check_target(std::filesystem::path const& directory) const;
-    void make_layers(std::filesystem::path const& directory, multiplier by, std::size_t model_bytes);
-    void read_embedding_and_head(drafter_tensors& read);
-};
 
 block_drafter_weights::implementation::implementation(std::filesystem::path const& directory,
                                                       std::shared_ptr<transformer_weights const> of,
@@ -206,135 +152,17 @@ std::int64_t block_drafter_weights::parameters() const noexcept { return impleme
 std::size_t block_drafter_weights::bytes_per_step() const noexcept { return implementation_->bytes_per_step; }
 
 struct block_drafter_model::implementation {
-    using weights_type = block_drafter_weights::implementation;
-
     explicit implementation(std::shared_ptr<block_drafter_weights const> weights)
         : shared(std::move(weights)),
           w(*shared->implementation_),
-          cache(w.sizes.layers, w.sizes.kv_heads, w.sizes.head_dim, w.capacity),
-          // Buffers are for the features of `block_rows` positions or the slots of a block, fewer.
-          residual(rows_of(w.sizes.hidden)),
-          normed(rows_of(w.sizes.hidden)),
-          update(rows_of(w.sizes.hidden)),
-          queries(rows_of(w.query_width())),
-          keys_values(rows_of(2 * w.kv_width())),
-          attention(rows_of(w.query_width())),
-          gate_up(rows_of(2 * w.sizes.intermediate)),
-          activation(rows_of(w.sizes.intermediate)),
-          parent(size(std::max(w.config.markov_rank, 1))),
-          term(w.config.markov_rank > 0 ? size(w.config.draft_vocabulary) : 0),
-          short_rows(w.vocabulary.is_whole() ? 0 : size(w.config.slots) * size(w.config.draft_vocabulary)),
-          scores_per_thread(kernels::attention_scratch(w.capacity, w.sizes.head_dim)),
-          scores(scores_per_thread * size(w.threads)),
-          products({w.projection.get(), w.layers.front().queries.get(), w.layers.front().keys_values.get(),
-                    w.layers.front().out.get(), w.layers.front().gate_up.get(), w.layers.front().down.get(), w.head,
-                    w.of_entries.get()},  // all layers are of one size
-                   w.threads, w.chooses_threads) {}
+          its(w),
+          layers(w),
+          short_rows(w.vocabulary.is_whole() ? 0 : size(w.config.slots) * size(w.config.draft_vocabulary)) {}
 
-    static std::size_t rows_of(std::int32_t width) noexcept { return drafter_products::rows_of(width); }
-
-    void project(float const* features, std::int32_t count, float* out) {
-        std::size_t const hidden = size(w.sizes.hidden);
-        products.multiply(*w.projection, features, count, update.data());
-        for (std::size_t r = 0; r < size(count); ++r)
-            kernels::norm(update.data() + r * hidden, nullptr, w.projection_norm.data(), w.sizes.hidden,
-                          w.sizes.rms_norm_eps, out + r * hidden);
-    }
-
-    /// Normalises and rotates the heads of a row, the first of which is at `head`.
-    void place(float* head, std::int32_t heads, std::vector<float> const& norm, std::int32_t position) const {
-        std::int32_t const dim = w.sizes.head_dim;
-        for (std::int32_t h = 0; h < heads; ++h, head += dim) {
-            kernels::norm(head, nullptr, norm.data(), dim, w.config.head_norm_eps, head);
-            kernels::rotate(head, w.angles.cosines(position), w.angles.sines(position), dim / 2);
-        }
-    }
-
-    /// Writes the keys and values of some rows as the entries from `first` on, which are their positions.
-    void write_entries(std::int32_t layer, float const* rows, std::int32_t count, std::int32_t first) {
-        weights_type::layer const& its = w.layers[size(layer)];
-        products.multiply(*its.keys_values, rows, count, keys_values.data());
-        for (std::int32_t r = 0; r < count; ++r) {
-            float* const keys = keys_values.data() + size(r) * size(2 * w.kv_width());
-            place(keys, w.sizes.kv_heads, its.key_norm, first + r);
-            for (std::int32_t h = 0; h < w.sizes.kv_heads; ++h) {
-                float const* const key = keys + size(h) * size(w.sizes.head_dim);
-                cache.write(layer, h, first + r, key, key + w.kv_width());
-            }
-        }
-    }
-
-    /// Entries of the text from features, a row for each.
-    void take_in(std::span<float const> features) {
-        std::size_t const width = size(w.feature_size());
-        while (!features.empty()) {
-            auto const count = static_cast<std::int32_t>(std::min(size(block_rows), features.size() / width));
-            products.timed(0, [&] {
-                project(features.data(), count, normed.data());
-                for (std::int32_t l = 0; l < w.sizes.layers; ++l) write_entries(l, normed.data(), count, length);
-            });
-            length += count;
-            features = features.subspan(size(count) * width);
-        }
-    }
-
-    /// The slots of a block at the positions from `length` on, and the logits of the first `wanted` that predict, over
-    /// the drafter's own tokens.
-    void block(token_id anchor, std::int32_t wanted, float* logits) {
-        model_config const& c = w.sizes;
-        std::size_t const hidden = size(c.hidden);
-        std::int32_t const slots = w.config.slots;
-        std::int32_t const predicts = w.config.first_slot;
-        w.embedding->read(size(anchor) * hidden, {residual.data(), hidden});
-        for (std::int32_t k = 1; k < slots; ++k) std::copy_n(w.mask.data(), hidden, residual.data() + size(k) * hidden);
-
-        float const* pending = nullptr;  // the preceding layer's contribution to the residual
-        auto const normalise = [&](std::vector<float> const& scale, std::int32_t count) {
-            for (std::size_t r = 0; r < size(count); ++r)
-                kernels::norm(residual.data() + r * hidden, pending == nullptr ? nullptr : pending + r * hidden,
-                              scale.data(), c.hidden, c.rms_norm_eps, normed.data() + r * hidden);
-            pending = update.data();
-        };
-        // Every slot attends to the text and to all slots.
-        kernels::run const attended{0, length + slots};
-        std::int32_t const group = c.heads / c.kv_heads;
-        for (std::int32_t l = 0; l < c.layers; ++l) {
-            weights_type::layer const& layer = w.layers[size(l)];
-            normalise(layer.attention_norm, slots);
-            write_entries(l, normed.data(), slots, length);
-            // After the last layer's entries only the rows that are wanted go on.
-            bool const last = l + 1 == c.layers;
-            std::int32_t const left = last ? wanted : slots;
-            std::int32_t const from = last ? predicts : 0;
-            if (from > 0)
-                for (aligned_array<float> const* const rows : {&normed, &residual})
-                    std::memmove(rows->data(), rows->data() + size(from) * hidden, size(left) * hidden * sizeof(float));
-            products.multiply(*layer.queries, normed.data(), left, queries.data());
-            for (std::int32_t r = 0; r < left; ++r)
-                place(queries.data() + size(r) * size(w.query_width()), c.heads, layer.query_norm, length + from + r);
-            auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
-                for (std::int32_t i = begin; i < end; ++i) {
-                    std::int32_t const h = i % c.kv_heads;
-                    std::size_t const at =
-                        size(i / c.kv_heads) * size(w.query_width()) + size(h * group) * size(c.head_dim);
-                    kernels::attend(cache.view(l, h), queries.data() + at, group, {&attended, 1},
-                                    scores.data() + size(thread) * scores_per_thread, attention.data() + at);
-                }
-            };
-            // Other threads only for at least about 10 us of work.
-            bool const long_work = std::int64_t{left} * attended.count * w.query_width() > 40'000;
-            products.run(left * c.kv_heads, long_work, attend);
-            products.multiply(*layer.out, attention.data(), left, update.data());
-            normalise(layer.mlp_norm, left);
-            products.multiply(*layer.gate_up, normed.data(), left, gate_up.data());
-            for (std::size_t r = 0; r < size(left); ++r)
-                kernels::gated(gate_up.data() + r * 2 * size(c.intermediate), c.intermediate,
-                               activation.data() + r * size(c.intermediate));
-            products.multiply(*layer.down, activation.data(), left, update.data());
-        }
-        normalise(w.final_norm, wanted);
-        shown.assign(normed.data(), normed.data() + size(wanted) * hidden);
-        products.multiply(*w.head, normed.data(), wanted, logits);
+    /// Entries of the text from the features that came.
+    void take_in() {
+        block_text* const text = &its;
+        layers.take_in({&text, 1});
     }
 
     /// Refuses a text whose features are not those that came, and room for no rows of `width` numbers, or too many.
@@ -342,38 +170,29 @@ struct block_drafter_model::implementation {
         std::int32_t const most = w.config.block_size();
         if (numbers == 0 || numbers % size(width) != 0 || numbers / size(width) > size(most))
             refuse("logits.size", numbers, "1 to " + std::to_string(most) + " rows of " + std::to_string(width));
-        if (text.size() != size(observed) + 1)
+        if (text.size() != size(its.observed) + 1)
             refuse("text.size", text.size(),
-                   "features of " + std::to_string(observed) +
+                   "features of " + std::to_string(its.observed) +
                        " tokens were observed, and there are those of all but the last token");
         if (text.size() > size(w.context_limit))
             refuse("text.size", text.size(), "the context has " + std::to_string(w.context_limit) + " positions");
         if (text.back() < 0 || text.back() >= w.sizes.vocabulary)
-            refuse("text", std::int64_t{observed}, text.back(),
+            refuse("text", std::int64_t{its.observed}, text.back(),
                    "must be in [0, " + std::to_string(w.sizes.vocabulary) + ")");
     }
 
     /// The rows of a checked call, over the drafter's own tokens.
     void call(std::span<token_id const> text, std::int32_t wanted, float* logits) {
-        take_in(pending);
-        pending.clear();
-        products.timed(1, [&] { block(text.back(), wanted, logits); });
+        take_in();
+        block_layers::anchor const anchor{&its, text.back()};
+        layers.blocks({&anchor, 1}, wanted, logits);
     }
 
     std::shared_ptr<block_drafter_weights const> shared;
-    weights_type const& w;
-    key_value_cache cache;
-    std::int32_t observed = 0;   ///< positions whose features came
-    std::int32_t length = 0;     ///< entries of the text
-    std::vector<float> pending;  ///< features of the positions after them
-    std::vector<float> shown;    ///< hidden states
-
-    aligned_array<float> residual, normed, update, queries, keys_values, attention, gate_up, activation;
-    std::vector<float> parent, term;
+    block_drafter_weights::implementation const& w;
+    block_text its;
+    block_layers layers;
     aligned_array<float> short_rows;  ///< of its own tokens
-    std::size_t scores_per_thread;
-    aligned_array<float> scores;
-    drafter_products products;
 };
 
 block_drafter_model::block_drafter_model(std::shared_ptr<block_drafter_weights const> weights)
@@ -386,23 +205,23 @@ std::int32_t block_drafter_model::vocabulary() const noexcept { return implement
 std::int32_t block_drafter_model::context_limit() const noexcept { return implementation_->w.context_limit; }
 std::int32_t block_drafter_model::block_size() const noexcept { return implementation_->w.config.block_size(); }
 std::int32_t block_drafter_model::feature_size() const noexcept { return implementation_->w.feature_size(); }
-std::span<float const> block_drafter_model::hidden_states() const noexcept { return implementation_->shown; }
+std::span<float const> block_drafter_model::hidden_states() const noexcept { return implementation_->layers.shown; }
 std::shared_ptr<block_drafter_weights const> const& block_drafter_model::weights() const noexcept {
     return implementation_->shared;
 }
 
-std::int32_t block_drafter_model::observed() const noexcept { return implementation_->observed; }
+std::int32_t block_drafter_model::observed() const noexcept { return implementation_->its.observed; }
 
 void block_drafter_model::reset() noexcept { keep(0); }
 
 void block_drafter_model::keep(std::int32_t positions) {
-    auto& my = *implementation_;
-    if (positions < 0 || positions > my.observed)
-        refuse("positions", positions, "features of " + std::to_string(my.observed) + " positions were observed");
-    my.observed = positions;
+    block_text& its = implementation_->its;
+    if (positions < 0 || positions > its.observed)
+        refuse("positions", positions, "features of " + std::to_string(its.observed) + " positions were observed");
+    its.observed = positions;
     std::int32_t const entries = std::min(positions, context_limit());
-    my.length = std::min(my.length, entries);
-    my.pending.resize(size(entries - my.length) * size(feature_size()));
+    its.length = std::min(its.length, entries);
+    its.pending.resize(size(entries - its.length) * size(feature_size()));
 }
 
 void block_drafter_model::observe(std::span<float const> features, std::span<std::int32_t const> positions) {
@@ -414,17 +233,11 @@ void block_drafter_model::observe(std::span<float const> features, std::span<std
                    " positions");
     for (std::size_t i = 0; i < positions.size(); ++i) {
         auto const at = static_cast<std::int64_t>(i);
-        if (positions[i] != my.observed + at)
+        if (positions[i] != my.its.observed + at)
             refuse("positions", at, positions[i],
-                   "the next position of the text is " + std::to_string(my.observed + at));
+                   "the next position of the text is " + std::to_string(my.its.observed + at));
     }
-    auto const count = static_cast<std::int32_t>(positions.size());
-    auto const kept = features.first(size(std::clamp(context_limit() - my.observed, 0, count)) * width);
-    my.observed += count;
-    my.pending.insert(my.pending.end(), kept.begin(), kept.end());
-    if (my.pending.size() < size(block_rows) * width) return;
-    my.take_in(my.pending);  // of a prompt, so that they take no memory
-    std::vector<float>().swap(my.pending);
+    my.layers.observe(my.its, features);
 }
 
 void block_drafter_model::rows(std::span<token_id const> text, std::span<float> logits) {
@@ -442,16 +255,7 @@ void block_drafter_model::add_parent_term(std::int32_t /*depth*/, token_id token
     if (token < 0 || token >= vocabulary())
         refuse("token", token, "must be in [0, " + std::to_string(vocabulary()) + ")");
     if (row.size() != size(vocabulary())) refuse("row.size", row.size(), "a row has an entry for each token");
-    std::int32_t const number = my.w.vocabulary.number_of(token);
-    if (number == none) return;
-    my.w.of_parent->read(size(number) * my.parent.size(), my.parent);
-    my.products.in_threads(1, [&] { my.products.multiply(*my.w.of_entries, my.parent.data(), 1, my.term.data()); });
-    if (my.w.vocabulary.is_whole()) {
-        for (std::size_t i = 0; i < row.size(); ++i) row[i] += my.term[i];
-        return;
-    }
-    auto const tokens = my.w.vocabulary.tokens();
-    for (std::size_t i = 0; i < tokens.size(); ++i) row[size(tokens[i])] += my.term[i];
+    my.layers.add_parent_terms({&token, 1}, row.data());
 }
 
 short_block_drafter::short_block_drafter(block_drafter_model& model, std::int32_t candidates)
@@ -532,8 +336,8 @@ void block_drafter_model::project(std::span<float const> features, std::span<flo
         refuse("out.size", out.size(), std::to_string(hidden) + " numbers for each row of features");
     while (!features.empty()) {
         std::size_t const count = std::min(size(block_rows), features.size() / width);
-        my.products.in_threads(my.w.threads,
-                               [&] { my.project(features.data(), static_cast<std::int32_t>(count), out.data()); });
+        my.layers.products.in_threads(
+            my.w.threads, [&] { my.layers.project(features.data(), static_cast<std::int32_t>(count), out.data()); });
         features = features.subspan(count * width);
         out = out.subspan(count * hidden);
     }

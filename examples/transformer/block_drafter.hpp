@@ -40,6 +40,9 @@ public:
 
 private:
     friend class block_drafter_model;
+    friend class batched_block_drafter;
+    friend class block_layers;
+    friend struct block_text;
     struct implementation;
     std::unique_ptr<implementation const> implementation_;
 };

@@ -4,6 +4,7 @@
 
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/autoregressive.hpp"
+#include "multidraft/decode/batched_block_draft.hpp"
 #include "multidraft/decode/batched_language_model.hpp"
 #include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
@@ -17,6 +18,7 @@
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/features.hpp"
+#include "multidraft/decode/finished_request.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/independent_drafter.hpp"
 #include "multidraft/decode/language_model.hpp"

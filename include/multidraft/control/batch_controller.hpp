@@ -46,7 +46,7 @@ struct batch_controller_options {
 };
 
 /// Chooses at each step the trees of all requests in flight, which maximise the expected tokens per second of the step
-/// (`share_budget`): one call of the target for all rows, one call of the draft for each level.
+/// (`share_budget`): one call of the target for all rows, one call of the draft for each level, or for all of them.
 ///
 /// A request has rates of its own (`acceptance_history`). It begins with those of all requests so far, at the weight
 /// `batch_controller_options::common`. Unless it learns times from the loop's calls, choices are a function of the
@@ -57,9 +57,9 @@ struct batch_controller_options {
 /// steps.
 class batch_controller {
 public:
-    /// `times` are those of a step's calls by the rows of all requests together; the library's are those of one
-    /// request, of the first verifier. Throws `invalid_input` for options out of their range and for times that
-    /// `step_times::validate` refuses.
+    /// `times` are those of a step's calls by the rows of all requests together, of a draft in one call by the requests
+    /// that draft; the library's are those of one request, of the first verifier. Throws `invalid_input` for options
+    /// out of their range and for times that `step_times::validate` refuses.
     explicit batch_controller(step_times times, batch_controller_options const& options = {})
         : times_(std::move(times)),
           options_(options),
@@ -102,7 +102,7 @@ public:
             batch_situation const& one = step[k];
             std::int32_t const depth = std::clamp(one.depth, 0, options_.depth);
             rates_.push_back(find(one.request).history.child_rates(depth, options_.children));
-            unread_.push_back(share_of_reading(one));
+            unread_.push_back(times_.draft_in_one_call ? 1 : share_of_reading(one));
             char& named = named_[static_cast<std::size_t>(one.request)];
             if (named != 0)
                 refuse("step", static_cast<std::int64_t>(k), one.request, "a request has one part in a step");
@@ -112,7 +112,7 @@ public:
         double const each = library.step + (step.size() > 1 ? each_.seconds : 0);
         analysis::step_costs const costs{times_.target, times_.draft, each * static_cast<double>(step.size()), 0,
                                          library.inner};
-        chosen_ = share_budget(rates_, options_.nodes, costs, unread_);
+        chosen_ = share_budget(rates_, options_.nodes, costs, unread_, times_.draft_in_one_call);
         bool drafts = false;
         for (member& one : requests_) one.in_step = false;
         for (std::size_t k = 0; k < step.size(); ++k) {
@@ -151,7 +151,7 @@ public:
         }
         learn_call(times_.target, rows, seconds);
     }
-    /// As `learn_target_call`, of the draft's calls.
+    /// As `learn_target_call`, of the draft's calls; of one in one call by the requests that draft.
     void learn_draft_call(std::int32_t rows, double seconds) { learn_call(times_.draft, rows, seconds); }
 
     /// What was expected of the last choice: tokens and seconds.

@@ -229,7 +229,8 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
 /// `rates[r]` are those of request r: what a tree is expected to gain is exact by them, which tree of as many nodes
 /// gains most is not. The cost of a step counts the rows of all requests in each call. The draft call of a level reads
 /// the nodes that have children; the first one reads `unread[r]` tokens of a request that drafts, what the draft lacks
-/// of its text with the root included, or 1 each where `unread` is empty.
+/// of its text with the root included, or 1 each where `unread` is empty. With `draft_in_one_call` all levels of the
+/// requests that draft are one call of the draft instead, by the number of these requests (`batched_block_draft`).
 ///
 /// O(levels children n (log n + levels children)) for n nodes, for each of these trials. Throws `invalid_input` for no
 /// request, rates outside [0, 1] or of other numbers of children than 1, 2, .., numbers of children whose rates sum to
@@ -237,7 +238,8 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
 /// each request, or below 1.
 [[nodiscard]] inline shared_budget share_budget(std::span<analysis::child_rates const> rates, std::int32_t nodes,
                                                 analysis::step_costs const& costs,
-                                                std::span<std::int32_t const> unread = {}) {
+                                                std::span<std::int32_t const> unread = {},
+                                                bool draft_in_one_call = false) {
     if (rates.empty()) refuse("rates.size", 0, "a batch has one request or more");
     if (nodes < 0 || nodes > 1 << 16) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
     if (!unread.empty() && unread.size() != rates.size())
@@ -261,7 +263,10 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
     auto const seconds_of = [&](std::size_t added, std::span<std::int32_t const> read, std::int32_t inner) {
         double seconds = target[added] + costs.rest + costs.rest_per_node * static_cast<double>(added) +
                          costs.rest_per_inner * inner;
-        for (std::int32_t const rows : read) seconds += costs.draft(rows);
+        // Of one call the first level counts, which has a node of each request that drafts.
+        for (std::int32_t const rows :
+             read.first(draft_in_one_call ? std::min<std::size_t>(1, read.size()) : read.size()))
+            seconds += costs.draft(rows);
         return seconds;
     };
     shared_budget best{{}, static_cast<double>(requests), seconds_of(0, {}, 0)};

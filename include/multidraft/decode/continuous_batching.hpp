@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -18,12 +17,17 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/base/numbers.hpp"
 #include "multidraft/batch/batch_step.hpp"
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/step_inputs.hpp"
+#include "multidraft/decode/batched_block_draft.hpp"
 #include "multidraft/decode/batched_language_model.hpp"
+#include "multidraft/decode/detail/kept_features.hpp"
+#include "multidraft/decode/detail/scored_rows.hpp"
+#include "multidraft/decode/features.hpp"
+#include "multidraft/decode/finished_request.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/shape_chooser.hpp"
@@ -36,14 +40,6 @@
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
-
-/// A request that has ended.
-struct finished_request {
-    std::int64_t ticket = 0;
-    generation result;  ///< the tokens up to the end, also where there was an error
-    /// Why it could not go on; empty for a text that ended by its options.
-    std::string error;
-};
 
 /// How a batch is run.
 struct batching_options {
@@ -79,9 +75,15 @@ class continuous_batching {
                   "multidraft: the noise of this sampler is fixed by the position in the text, so the shapes of its "
                   "trees may not depend on earlier steps: use fixed_shapes");
 
+    /// The draft reads the target's features, so that a text's tokens but the last are read before it drafts.
+    static constexpr bool by_features = observes_features_of_batch<Draft>;
+    static constexpr bool in_one_call = drafts_in_one_call<Draft>;
+    static_assert(!by_features || exposes_features_of_batch<Target>,
+                  "multidraft: this draft observes features, which the target does not expose");
+
 public:
     /// Throws `invalid_input` for models of different vocabularies, without sequences, or with different numbers of
-    /// them, and for options out of range.
+    /// them, for features of another size than the draft reads, and for options out of range.
     continuous_batching(Target& target, Draft& draft, host_threads const& threads, Shapes shapes = {},
                         batching_options const& options = {})
         : models_{target, draft}, shapes_(std::move(shapes)), threads_(threads), options_(options) {
@@ -92,6 +94,10 @@ public:
         if (draft.sequences() != target.sequences())
             refuse("draft.sequences", draft.sequences(),
                    "the target has " + std::to_string(target.sequences()) + ", and both are used for a request");
+        if constexpr (by_features)
+            if (draft.feature_size() != target.feature_size())
+                refuse("draft.feature_size", draft.feature_size(),
+                       "the target exposes " + std::to_string(target.feature_size()) + " numbers for a token");
         if (options.prompt_tokens < 1)
             refuse("prompt_tokens", options.prompt_tokens, "a step reads 1 token of a prompt or more");
         now_.q.logits.resize(static_cast<std::size_t>(draft.vocabulary()));  // there are rows, drafts or not
@@ -160,52 +166,12 @@ public:
     [[nodiscard]] Shapes const& shapes() const noexcept { return shapes_; }
 
 private:
-    struct request {
-        request(std::int64_t of_ticket, std::span<token_id const> prompt, generation_options of,
-                token_callback callback, std::int32_t context_limit)
-            : ticket(of_ticket),
-              options(std::move(of)),
-              on_tokens(std::move(callback)),
-              text(prompt, options, on_tokens, context_limit) {}
-
-        std::int64_t ticket;
-        generation_options options;
-        token_callback on_tokens;
-        text_state text;
-        generation_metrics metrics{};
-        std::int32_t sequence = none;
-        std::int32_t number = none;           ///< by which the chooser knows it
-        index_t in_target = 0, in_draft = 0;  ///< tokens of the text in the caches
-        bool cancelled = false;
-    };
-    using queue = std::deque<std::unique_ptr<request>>;
+    using request = detail::batched_request;
+    using queue = detail::request_queues::queue;
 
     struct both_models {
         Target& target;
         Draft& draft;
-    };
-
-    /// The rows of a model: the scored ones, one after another.
-    template <class Logit>
-    struct scored_rows {
-        std::vector<Logit> logits;
-        std::vector<std::int64_t> row_of;
-        std::int64_t count = 0;
-
-        /// Memory for the rows of a call, after those of the step's earlier calls.
-        std::span<Logit> of_call(step_inputs const& in, std::int32_t vocabulary) {
-            auto const first = static_cast<std::size_t>(in.first_row);
-            if (first == 0) count = 0;
-            row_of.resize(first + in.size(), 0);
-            std::int64_t const begin = count;
-            for (std::int64_t const k : in.scored) row_of[first + static_cast<std::size_t>(k)] = count++;
-            auto const v = static_cast<std::size_t>(vocabulary);
-            if (logits.size() < static_cast<std::size_t>(count) * v) logits.resize(static_cast<std::size_t>(count) * v);
-            return std::span(logits).subspan(static_cast<std::size_t>(begin) * v, in.scored.size() * v);
-        }
-        [[nodiscard]] rows_of_batch<Logit> view(std::int32_t vocabulary) const noexcept {
-            return {logits.data(), vocabulary, vocabulary, row_of.data()};
-        }
     };
 
     void admit() {
@@ -218,6 +184,7 @@ private:
             r.sequence = queues_.free.back();
             queues_.free.pop_back();
             r.number = shapes_.start();
+            if constexpr (by_features) models_.draft.start(r.sequence);
             queues_.active.push_back(std::move(queues_.waiting.front()));
             queues_.waiting.pop_front();
         }
@@ -250,11 +217,20 @@ private:
     }
     /// At most as deep as there are positions of the draft model, too.
     [[nodiscard]] std::int32_t depth_limit(request const& r) const {
-        return std::max(0, std::min(room(r), models_.draft.context_limit() - r.text.length()));
+        std::int32_t const most = std::min(room(r), models_.draft.context_limit() - r.text.length());
+        return std::clamp(most, 0, draft_levels());
+    }
+    /// The levels of which a call of the draft gives rows.
+    [[nodiscard]] std::int32_t draft_levels() const {
+        if constexpr (in_one_call)
+            return models_.draft.block_size();
+        else
+            return largest_number<std::int32_t>;
     }
     /// Whether the end of the text does not limit the request's next tree.
     [[nodiscard]] bool is_whole(request const& r) const {
-        return room(r) >= std::min(shapes_.depth(), models_.draft.context_limit() - r.text.length() + 1);
+        std::int32_t const deepest = std::min(shapes_.depth(), draft_levels());
+        return room(r) >= std::min(deepest, models_.draft.context_limit() - r.text.length() + 1);
     }
 
     void run_step() {
@@ -275,20 +251,23 @@ private:
         std::int32_t prompt = options_.prompt_tokens;
         for (auto const& r : queues_.active) {
             std::int32_t const unread = r->text.length() - 1 - r->in_target;
-            if (unread <= prompt) {
-                prompt -= unread;
+            std::int32_t const piece = std::min(unread, prompt);
+            if (by_features ? unread == 0 : piece == unread) {
                 now_.order.push_back(r.get());
-                now_.situations.push_back({r->number, depth_limit(*r), r->text.length() - r->in_draft});
-            } else if (prompt > 0) {
-                now_.pieces.push_back({r.get(), r->in_target + prompt});
-                prompt = 0;
+                std::int32_t const of_draft = in_one_call ? 1 : r->text.length() - r->in_draft;
+                now_.situations.push_back({r->number, depth_limit(*r), of_draft});
+            } else if (piece > 0) {
+                now_.pieces.push_back({r.get(), r->in_target + piece});
             }
+            prompt -= piece;
         }
         std::span<topology const> shapes;
         if (!now_.situations.empty()) shapes = shapes_.choose(now_.situations);
+        now_.deepest = 0;
         now_.step.start();
         for (std::size_t k = 0; k < now_.order.size(); ++k) {
             request const& r = *now_.order[k];
+            now_.deepest = std::max(now_.deepest, shapes[k].max_depth());
             now_.step.add({.text = r.text.text(),
                            .shape = &shapes[k],
                            .seed = r.options.seed,
@@ -309,18 +288,25 @@ private:
 
     void draw() {
         std::int32_t const vocabulary = models_.draft.vocabulary();
+        if constexpr (in_one_call) models_.draft.begin_step(now_.deepest);
+        double const before = metrics_.time.draft;
+        std::int64_t const calls = metrics_.draft_calls;
+        std::int32_t drafting = 0;  // requests
         for (auto in = now_.step.next_level(); !in.empty(); in = now_.step.next_level()) {
-            double const before = metrics_.time.draft;
+            double const before_call = metrics_.time.draft;
             {
                 detail::stopwatch const time(metrics_.time.draft);
                 models_.draft.forward(in, now_.sequences, now_.q.of_call(in, vocabulary));
-                ++metrics_.draft_calls;
             }
-            if constexpr (learns_from_calls<Shapes>)
-                shapes_.learn_draft_call(static_cast<std::int32_t>(in.size()), metrics_.time.draft - before);
+            if (drafting == 0) drafting = static_cast<std::int32_t>(in.scored.size());
+            if (!in_one_call || (metrics_.draft_calls == calls && drafting > 0)) ++metrics_.draft_calls;
+            if constexpr (learns_from_calls<Shapes> && !in_one_call)
+                shapes_.learn_draft_call(static_cast<std::int32_t>(in.size()), metrics_.time.draft - before_call);
             detail::stopwatch const time(metrics_.time.sample);
             now_.step.draw(threads_, now_.q.view(vocabulary));
         }
+        if constexpr (learns_from_calls<Shapes> && in_one_call)
+            if (drafting > 0) shapes_.learn_draft_call(drafting, metrics_.time.draft - before);
     }
 
     void verify() {
@@ -332,6 +318,7 @@ private:
             models_.target.forward(in, now_.sequences, now_.p.of_call(in, vocabulary));
             ++metrics_.target_calls;
         }
+        if constexpr (by_features) now_.features.begin(in);
         // Tokens of prompts have no logits, and take less time.
         if constexpr (learns_from_calls<Shapes>)
             if (in.scored.size() == in.size())
@@ -347,6 +334,11 @@ private:
         for (std::size_t k = 0; k < now_.order.size(); ++k) {
             auto const b = static_cast<std::int32_t>(k);
             request& r = *now_.order[k];
+            if constexpr (by_features) {
+                detail::stopwatch const time(metrics_.time.draft);
+                auto const rows = now_.features.of(models_.target, b, b < now_.step.decoded() ? &kept_target : nullptr);
+                models_.draft.observe(r.sequence, rows, r.in_target);
+            }
             if (b < now_.step.decoded()) {
                 detail::stopwatch const time(metrics_.time.cache);
                 keep(models_.target, r.sequence, kept_target, b);
@@ -407,27 +399,23 @@ private:
         }
     }
 
-    struct all_requests {
-        queue waiting, active;
-        std::vector<std::int32_t> free;  ///< sequences
-        std::vector<finished_request> finished;
-        std::int64_t next_ticket = 0;
-    };
     struct one_step {
         batch_step<Sampler, Verifier> step;
         std::vector<request*> order;                            ///< of the step's requests
         std::vector<std::pair<request*, std::int32_t>> pieces;  ///< of prompts: to which token they go
         std::vector<batch_situation> situations;
         std::vector<std::int32_t> sequences, entries;
-        scored_rows<logit_of<Target>> p;
-        scored_rows<logit_of<Draft>> q;
+        std::int32_t deepest = 0;  ///< level of the step's trees
+        detail::kept_features features;
+        detail::scored_rows<logit_of<Target>> p;
+        detail::scored_rows<logit_of<Draft>> q;
     };
 
     both_models models_;
     Shapes shapes_;
     host_threads const& threads_;
     batching_options options_;
-    all_requests queues_;
+    detail::request_queues queues_;
     one_step now_;
     generation_metrics metrics_;
 };

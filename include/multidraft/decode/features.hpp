@@ -40,6 +40,24 @@ concept observes_features = requires(D& drafter, D const& fixed, std::span<float
     drafter.observe(features, positions);
 };
 
+/// A model of many sequences that exposes its features: those of all inputs of the last `forward`, in their order.
+template <class M>
+concept exposes_features_of_batch = requires(M const& model) {
+    { model.feature_size() } -> std::convertible_to<std::int32_t>;
+    { model.features() } -> std::convertible_to<std::span<float const>>;
+};
+
+/// A draft of many sequences that reads the target's features. `start(sequence)`: a text begins in it.
+/// `observe(sequence, features, first)`: those of its tokens from position `first` on, a row for each; as for
+/// `observes_features`, they come in order, each once, and never of a node that was refused.
+template <class D>
+concept observes_features_of_batch = requires(D& draft, D const& fixed, std::span<float const> features,
+                                              std::int32_t sequence) {
+    { fixed.feature_size() } -> std::convertible_to<std::int32_t>;
+    draft.start(sequence);
+    draft.observe(sequence, features, sequence);
+};
+
 /// Copies the features of the kept nodes of a tree, those of `accepted_text::nodes()`, to `out`, one row after another.
 /// `features` has a row of `width` numbers for each node, as the target's call gave them. In the text node k of them
 /// stands k after the root. For engines without a loop of the library: after a step these rows, and no others, go to

@@ -1,0 +1,179 @@
+// Block models of many requests as the draft of a loop over them: one call gives the rows of all depths of all trees.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/batch/step_inputs.hpp"
+#include "multidraft/decode/batched_language_model.hpp"
+#include "multidraft/decode/block_model.hpp"
+#include "multidraft/decode/features.hpp"
+#include "multidraft/decode/language_model.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+template <class M>
+concept has_parent_terms_of_batch = requires(M& model, std::span<std::int32_t const> depths,
+                                             std::span<token_id const> tokens, std::span<logit_of<M>> logits) {
+    model.add_parent_terms(depths, tokens, logits);
+};
+
+}  // namespace detail
+
+/// A `block_model` for the texts of several sequences.
+///
+/// - `traits`: a static `block_traits`; heads of confidence are not used.
+/// - `vocabulary()`, `context_limit()`, `block_size()`: as those of a `block_model`. `sequences()`: how many texts.
+/// - `rows(sequences, tokens, depths, logits)`: for each of these sequences, whose text ends with that token, the
+///   `depths` first rows of V logits, one after another.
+/// - `add_parent_terms(depths, tokens, logits)`, where `traits.parent_terms`: adds to each row of V logits, a copy of a
+///   row of that depth, the term of the token before it.
+///
+/// Rows of a sequence have the same bits whatever the others are. An error of one request alone is thrown as
+/// `failed_request`, whose number is the sequence's in the call. A model that reads the target's hidden states
+/// `observes_features_of_batch`.
+template <class M>
+concept batched_block_model = requires(M& model, M const& fixed, std::span<std::int32_t const> sequences,
+                                       std::span<token_id const> tokens, std::span<logit_of<M>> logits) {
+    { M::traits } -> std::convertible_to<block_traits>;
+    requires(M::traits.parent_terms == detail::has_parent_terms_of_batch<M>);
+    { fixed.vocabulary() } -> std::convertible_to<std::int32_t>;
+    { fixed.context_limit() } -> std::convertible_to<std::int32_t>;
+    { fixed.block_size() } -> std::convertible_to<std::int32_t>;
+    { fixed.sequences() } -> std::convertible_to<std::int32_t>;
+    model.rows(sequences, tokens, std::int32_t{1}, logits);
+};
+
+/// A draft of many sequences that makes the rows of a step in one call. `begin_step(depths)`: the next call of
+/// `forward` is the first of a step whose trees have so many levels at most, and the rows of `block_size()` levels
+/// there are.
+template <class D>
+concept drafts_in_one_call = batched_language_model<D> && requires(D& draft, D const& fixed, std::int32_t depths) {
+    { fixed.block_size() } -> std::convertible_to<std::int32_t>;
+    draft.begin_step(depths);
+};
+
+/// A `batched_block_model` as the draft of `continuous_batching`: the first call of a step makes the rows of all depths
+/// of all requests, later ones read them and add the terms of the tokens drawn.
+///
+///     batched_block_draft draft(model);
+///     auto loop = make_continuous_batching<Sampler, Verifier>(target, draft, threads, fixed_shapes(chain(4)));
+///
+/// The model belongs to the caller and must outlive this. Memory: `depths` rows of V logits for each request in flight.
+template <batched_block_model Model>
+class batched_block_draft {
+public:
+    using logit = logit_of<Model>;
+
+    explicit batched_block_draft(Model& model) : model_(&model) {}
+
+    [[nodiscard]] std::int32_t vocabulary() const { return model_->vocabulary(); }
+    [[nodiscard]] std::int32_t context_limit() const { return model_->context_limit(); }
+    [[nodiscard]] std::int32_t sequences() const { return model_->sequences(); }
+    [[nodiscard]] std::int32_t block_size() const { return model_->block_size(); }
+
+    /// See `drafts_in_one_call`. Throws `invalid_input` for more levels than `block_size()`.
+    void begin_step(std::int32_t depths) {
+        if (depths < 0 || depths > block_size())
+            refuse("depths", depths, "the model gives the rows of " + std::to_string(block_size()) + " levels");
+        depths_ = depths;
+        blocks_.clear();
+    }
+
+    /// See `batched_language_model`: rows of nodes, from those of the first call of the step. O(V) for each, without
+    /// the model's part. Throws `invalid_input` for a node that is deeper than `begin_step` was told, or whose root was
+    /// not in the first call.
+    void forward(step_inputs const& in, std::span<std::int32_t const> sequence_of, std::span<logit> logits) {
+        auto const v = static_cast<std::size_t>(vocabulary());
+        if (logits.size() != in.scored.size() * v)
+            refuse("logits.size", logits.size(), "there is a row for each scored input");
+        if (in.scored.empty()) return;
+        if (blocks_.empty()) make_rows(in, sequence_of);
+        rows_.depths.clear();
+        rows_.tokens.clear();
+        for (std::size_t k = 0; k < in.scored.size(); ++k) {
+            auto const input = static_cast<std::size_t>(in.scored[k]);
+            auto const its = std::ranges::find(blocks_, in.requests[input], &block::request);
+            if (its == blocks_.end())
+                refuse("in.requests", in.scored[k], in.requests[input], "its root was not in the first call");
+            std::int32_t const depth = in.positions[input] - its->root;
+            if (depth < 0 || depth >= depths_)
+                refuse("in.positions", in.scored[k], in.positions[input],
+                       "the step has " + std::to_string(depths_) + " levels from " + std::to_string(its->root) + " on");
+            auto const number = static_cast<std::size_t>(its - blocks_.begin());
+            auto const row =
+                base_.begin() + static_cast<std::ptrdiff_t>(
+                                    (number * static_cast<std::size_t>(depths_) + static_cast<std::size_t>(depth)) * v);
+            std::copy_n(row, v, logits.begin() + static_cast<std::ptrdiff_t>(k * v));
+            rows_.depths.push_back(depth);
+            rows_.tokens.push_back(in.tokens[input]);
+        }
+        if constexpr (Model::traits.parent_terms) model_->add_parent_terms(rows_.depths, rows_.tokens, logits);
+    }
+
+    /// Nothing: the model keeps what it reads by itself.
+    void keep(std::int32_t, std::int32_t, std::span<std::int32_t const>) const noexcept {}
+
+    /// See `observes_features_of_batch`.
+    [[nodiscard]] std::int32_t feature_size() const requires observes_features_of_batch<Model> {
+        return model_->feature_size();
+    }
+    /// A text begins.
+    void start(std::int32_t sequence) requires observes_features_of_batch<Model> { model_->start(sequence); }
+    /// The features of its next tokens.
+    void observe(std::int32_t sequence, std::span<float const> features,
+                 std::int32_t first) requires observes_features_of_batch<Model> {
+        model_->observe(sequence, features, first);
+    }
+
+private:
+    struct block {
+        std::int32_t request;
+        std::int32_t root;  ///< its position
+    };
+
+    /// The rows of all requests whose roots are in the call.
+    void make_rows(step_inputs const& in, std::span<std::int32_t const> sequence_of) {
+        std::vector<block> blocks;
+        rows_.sequences.clear();
+        rows_.tokens.clear();
+        for (std::int64_t const k : in.scored) {
+            auto const input = static_cast<std::size_t>(k);
+            blocks.push_back({in.requests[input], in.positions[input]});
+            rows_.sequences.push_back(sequence_of[static_cast<std::size_t>(in.requests[input])]);
+            rows_.tokens.push_back(in.tokens[input]);
+        }
+        base_.resize(blocks.size() * static_cast<std::size_t>(depths_) * static_cast<std::size_t>(vocabulary()));
+        try {
+            model_->rows(rows_.sequences, rows_.tokens, depths_, std::span<logit>(base_));
+        } catch (failed_request const& e) {
+            if (e.request < 0 || static_cast<std::size_t>(e.request) >= blocks.size()) throw;
+            throw failed_request(blocks[static_cast<std::size_t>(e.request)].request, e.what());
+        }
+        blocks_ = std::move(blocks);
+    }
+
+    /// The arguments of the model's calls.
+    struct arguments {
+        std::vector<std::int32_t> sequences, depths;
+        std::vector<token_id> tokens;
+    };
+
+    Model* model_;
+    std::int32_t depths_ = 0;
+    std::vector<block> blocks_;  ///< of the step's requests; empty before its first call
+    std::vector<logit> base_;
+    arguments rows_;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE
