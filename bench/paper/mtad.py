@@ -260,7 +260,7 @@ def figure_4(s):
 
 not_here("mtad.table_1", PAPER, "perplexity against the accuracy of GPT-3.5", "a model that is not public")
 not_here("mtad.figure_2", PAPER, "an example of verification", "it has no numbers")
-not_here("mtad.table_2", PAPER, "speed and energy by batch size", "needs an energy counter; bench/results/goodput has the times of calls of several rows, research/energy.hpp a model of the energy")
+not_here("mtad.table_2", PAPER, "speed and energy by batch size", "bench/parallel has the times of calls of 1 to 32 requests, with the paper's beside them; energy needs a counter, research/energy.hpp has a model of it")
 not_here("mtad.table_6", PAPER, "sizes of the data sets", "the data sets are not shipped")
 not_here("mtad.table_9", PAPER, "downstream scores", "the data sets are not shipped; mtad.table_5 has the next word and ROUGE-L instead")
 not_here("mtad.table_14", PAPER, "fine-tuned models on CNN/DM", "models and data that are not shipped")

@@ -28,3 +28,15 @@ def block_drafter_of(size, source, models=MODELS):
     """The directory of a block drafter of that target, made in `models` from one of the shipped target."""
     preset = SIZES[size][0]
     return padded(Path(source), Path(models) / f"{Path(source).name}-{preset}", preset) if preset else Path(source)
+
+
+def gguf_of(directory, llama_root=None, models=MODELS):
+    """The model's file for llama.cpp, BF16, made where it is not there yet, by the Python of `llama_root`."""
+    made = Path(models) / f"{directory.name}.gguf"
+    if not made.exists():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        part = made.with_suffix(".part")
+        subprocess.run([Path(llama_root) / "bin" / "python3" if llama_root else sys.executable, ROOT / "examples" / "llama_cpp" / "to_gguf.py",
+                        directory, part, "--type", "bf16", "--tokenizer", ROOT / "models" / "tokenizer.model"], check=True)
+        part.rename(made)
+    return made

@@ -145,6 +145,16 @@ TEST(share_budget, counts_what_the_draft_has_not_read) {
     EXPECT_EQ(share_budget(rates, 8, costs, much).shapes[0].size(), 1);
 }
 
+TEST(share_budget, counts_one_call_for_all_levels) {
+    std::vector<rank_rates> const rates(2, rank_rates(4, {0.8}));
+    step_costs const costs{call_cost({{1, 1.0}, {64, 1.5}}), call_cost({{1, 0.3}, {2, 0.5}})};
+    // A call for each level is too dear for four of them, one for all is not.
+    EXPECT_EQ(share_budget(rates, 16, costs).shapes[0], chain(2));
+    auto const found = share_budget(rates, 16, costs, {}, true);
+    for (auto const& shape : found.shapes) EXPECT_EQ(shape, chain(4));
+    EXPECT_NEAR(found.seconds, costs.target(10) + costs.draft(2), 1e-12);
+}
+
 TEST(share_budget, leaves_out_a_request_whose_prompt_would_cost_more_than_its_tree_gains) {
     step_costs const costs{call_cost({{1, 1.0}, {100, 1.1}}), call_cost({{1, 0.01}, {10001, 10.0}}), 0, 0, 0};
     // The new request has the better rates, and a prompt that the draft has not read.

@@ -136,6 +136,19 @@ class Generate(unittest.TestCase):
             shared = run("--prompt-file", str(file), "--tokens", "8")
             self.assertEqual(shared.returncode, 0, shared.stderr)
             self.assertIn("5 prompts, 4 at a time", shared.stderr)
+            if (MODELS / "block-drafter").exists():
+                block = ["--drafter", "block", "--tokens", "16"]
+                together, one_by_one = (objects("--prompt-file", str(file), *block, "--parallel", parallel, "--tree", "2x1", "--seed", "4")
+                                        for parallel in ("3", "1"))
+                self.assertEqual([one["token_ids"] for one in together[:-1]], [one["token_ids"] for one in one_by_one[:-1]])
+                (alone,) = objects("--prompt", PROMPT, *block, "--tree", "2x1", "--seed", "4")
+                self.assertEqual(alone["token_ids"], together[0]["token_ids"])
+                self.assertEqual(objects("--prompt-file", str(file), *block)[-1]["errors"], 0)
+                for more, reason in ((["--tree", "best"], "for one text, not with --prompt-file"),
+                                     (["--candidates", "8"], "for one text")):
+                    refused = run("--prompt-file", str(file), *block, *more)
+                    self.assertEqual(refused.returncode, 1)
+                    self.assertIn(reason, refused.stderr)
             plain = run("--prompt-file", "-", "--tokens", "8", "--method", "autoregressive", text="\n".join(lines))
             self.assertEqual(len(plain.stdout.splitlines()) >= len(lines), True)
             for more, reason in ((["--stream"], "--prompt-file: not with"), (["--method", "block/iid"], "not by block/iid")):
@@ -445,7 +458,7 @@ class Generate(unittest.TestCase):
             self.assertIn("`-> ", run(*common, *block, "--show-tree").stderr)
             self.assertEqual(run(*common, *block, "--stream", "--seed", "4").stdout, run(*common, *block, "--seed", "4").stdout)
 
-            for more in (("--draft", str(MODELS / "draft")), ("--search",), ("--dump-decisions",), ("--prompt-file", "-")):
+            for more in (("--draft", str(MODELS / "draft")), ("--search",), ("--dump-decisions",)):
                 self.assertIn("--drafter " + block[1] + ": not with", self.refused(*block, *more), more)
             self.assertIn("not with a block drafter", self.refused(*block, "--method", "naive/lookup"))
             self.assertIn("not with a block drafter", self.refused(*block, "--method", "auto"))

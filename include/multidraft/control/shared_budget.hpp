@@ -308,7 +308,8 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
 /// Throws `invalid_input` for others, too.
 [[nodiscard]] inline shared_budget share_budget(std::span<analysis::rank_rates const> rates, std::int32_t nodes,
                                                 analysis::step_costs const& costs,
-                                                std::span<std::int32_t const> unread = {}) {
+                                                std::span<std::int32_t const> unread = {},
+                                                bool draft_in_one_call = false) {
     std::vector<analysis::child_rates> of_numbers;
     for (analysis::rank_rates const& one : rates) {
         analysis::detail::check_rates(one);
@@ -321,7 +322,7 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
                 result[level].emplace_back(one[level].begin(), one[level].begin() + static_cast<std::ptrdiff_t>(k) + 1);
             }
     }
-    return share_budget(std::span<analysis::child_rates const>(of_numbers), nodes, costs, unread);
+    return share_budget(std::span<analysis::child_rates const>(of_numbers), nodes, costs, unread, draft_in_one_call);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE
