@@ -146,9 +146,6 @@ protected:
         return lane[0];
     }
 
-private:
-    static constexpr index_t block = 64;  ///< lanes processed at a time: enough to hide the latency of an addition
-
     /// Whether a function may be nonzero anywhere in a run, by its `may_be_nonzero(i)` if that is cheap; true for other
     /// functions.
     template <class F>
@@ -162,6 +159,9 @@ private:
             return true;
         }
     }
+
+private:
+    static constexpr index_t block = 64;  ///< lanes processed at a time: enough to hide the latency of an addition
 
     /// Calls `body` with the function, or with its cheaper form on a run.
     template <class F, class Body>

@@ -102,7 +102,6 @@ public:
         auto const limit = static_cast<std::uint32_t>(bins.size());
         std::uint32_t where[chunk_lanes];
         std::int32_t amount[chunk_lanes];
-        index_t list[chunk_lanes];
         std::uint64_t zeros[block] = {};
         for (index_t chunk = 0; chunk < n; chunk += chunk_size) {
             index_t const chunk_end = n - chunk < chunk_size ? n : chunk + chunk_size;
@@ -113,16 +112,11 @@ public:
                 index_t const inside = find_bins(bin, limit, begin, size, where);
                 if (inside == 0) continue;
                 if (inside <= chunk_lanes / 8) {
-                    count_few(mass, limit, begin, size, where, list, bins);
+                    count_few(mass, limit, begin, size, where, bins);
                     continue;
                 }
                 find_masses(mass, begin, size, amount);
-                if (in_bin_0(size, where) > chunk_lanes / 8) {
-                    count_beside_bin_0(limit, size, where, amount, list, zeros, bins);
-                } else {
-                    for (index_t l = 0; l < size; ++l)
-                        if (where[l] < limit) bins[where[l]] += static_cast<std::uint64_t>(amount[l]);
-                }
+                add_masses(limit, size, where, amount, zeros, bins);
             }
         }
         for (std::uint64_t const sum : zeros) bins[0] += sum;
@@ -181,38 +175,45 @@ private:
         });
     }
 
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static index_t in_bin_0(index_t size,
-                                                                          std::uint32_t const (&bin_of)[chunk_lanes]) {
-        index_t zero = 0;
-        for (index_t l = 0; l < size; ++l) zero += bin_of[l] == 0 ? 1 : 0;
-        return zero;
-    }
-
     /// Lists the few entries that have a bin, and computes their masses one by one.
     template <class Mass>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void count_few(Mass const& mass, std::uint32_t limit, index_t begin,
                                                           index_t size, std::uint32_t const (&bin_of)[chunk_lanes],
-                                                          index_t (&list)[chunk_lanes], span<std::uint64_t> bins) {
-        alignas(64) unsigned char flags[chunk_lanes] = {};
-        for (index_t l = 0; l < size; ++l) flags[l] = bin_of[l] < limit ? 1 : 0;
-        index_t const count = list_flags(flags, 0, list);
+                                                          span<std::uint64_t> bins) {
+        index_t list[chunk_lanes];
+        index_t const count = list_bins(0, limit, size, bin_of, list);
         for (index_t k = 0; k < count; ++k) bins[bin_of[list[k]]] += static_cast<std::uint64_t>(mass(begin + list[k]));
     }
 
-    /// Sums the masses of bin 0 by the vector units, and lists the rest.
-    MULTIDRAFT_HD MULTIDRAFT_INLINE static void count_beside_bin_0(std::uint32_t limit, index_t size,
-                                                                   std::uint32_t (&bin_of)[chunk_lanes],
-                                                                   std::int32_t const (&mass_of)[chunk_lanes],
-                                                                   index_t (&list)[chunk_lanes],
-                                                                   std::uint64_t (&zeros)[block],
-                                                                   span<std::uint64_t> bins) {
+    // What follows is the same for all rows: functions of their own, which a program compiles once.
+
+    /// Lists the entries whose bin is from `least` to below `limit`.
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE static index_t list_bins(std::uint32_t least, std::uint32_t limit, index_t size,
+                                                              std::uint32_t const (&bin_of)[chunk_lanes],
+                                                              index_t (&list)[chunk_lanes]) {
+        alignas(64) unsigned char flags[chunk_lanes] = {};
+        for (index_t l = 0; l < size; ++l) flags[l] = bin_of[l] - least < limit - least ? 1 : 0;
+        return list_flags(flags, 0, list);
+    }
+
+    /// Adds the masses to their bins. Where many are in bin 0 the vector units sum these, in `zeros`.
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE static void add_masses(std::uint32_t limit, index_t size,
+                                                            std::uint32_t (&bin_of)[chunk_lanes],
+                                                            std::int32_t const (&mass_of)[chunk_lanes],
+                                                            std::uint64_t (&zeros)[block], span<std::uint64_t> bins) {
+        index_t in_bin_0 = 0;
+        for (index_t l = 0; l < size; ++l) in_bin_0 += bin_of[l] == 0 ? 1 : 0;
+        if (in_bin_0 <= chunk_lanes / 8) {
+            for (index_t l = 0; l < size; ++l)
+                if (bin_of[l] < limit) bins[bin_of[l]] += static_cast<std::uint64_t>(mass_of[l]);
+            return;
+        }
         for (index_t l = size; l < chunk_lanes; ++l) bin_of[l] = 1;
         for (index_t r = 0; r < chunk_lanes; r += block)
             for (index_t l = 0; l < block; ++l)
                 zeros[l] += blend(bin_of[r + l] == 0, static_cast<std::uint32_t>(mass_of[r + l]), 0U);
-        alignas(64) unsigned char flags[chunk_lanes] = {};
-        for (index_t l = 0; l < size; ++l) flags[l] = bin_of[l] - 1 < limit - 1 ? 1 : 0;
-        index_t const count = list_flags(flags, 0, list);
+        index_t list[chunk_lanes];
+        index_t const count = list_bins(1, limit, size, bin_of, list);
         for (index_t k = 0; k < count; ++k) bins[bin_of[list[k]]] += static_cast<std::uint64_t>(mass_of[list[k]]);
     }
 

@@ -39,7 +39,6 @@ public:
     using folds::histogram_total;
     using folds::inverse_cdf;
     using folds::max;
-    using folds::nth;
     using folds::softmax;
     using folds::sum;
     using folds::sum_chunks;
@@ -104,6 +103,18 @@ public:
         return sums;
     }
 
+    /// Two passes, which look for entries in runs of `run_length` first: most have none.
+    template <class Is, class Number>
+    [[nodiscard]] MULTIDRAFT_HD index_t nth(index_t n, Is const& is, Number const& number) const {
+        check_size(n);
+        std::uint64_t found = 0;
+        find(n, is, largest_number<std::uint64_t>, found);
+        if (found == 0) return none;
+        std::uint64_t const wanted = number(found);
+        found = 0;
+        return find(n, is, wanted, found);
+    }
+
     template <class Bin, class Mass>
     MULTIDRAFT_HD void histogram(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
         check_size(n);
@@ -121,6 +132,19 @@ private:
 #if !MULTIDRAFT_ON_DEVICE
         if (n > max_row_size) refuse("n", n, "a row has at most 2^31 - 4097 entries");
 #endif
+    }
+
+    /// Counts the entries that satisfy `is` up to the `wanted`-th, whose index it returns; `none` where there are
+    /// fewer.
+    template <class Is>
+    MULTIDRAFT_HD static index_t find(index_t n, Is const& is, std::uint64_t wanted, std::uint64_t& found) {
+        for (index_t begin = 0; begin < n; begin += run_length) {
+            index_t const size = n - begin < run_length ? n - begin : run_length;
+            if (size == run_length && !any_nonzero(is, begin, run_length)) continue;
+            for (index_t i = begin; i < begin + size; ++i)
+                if (is(i) && ++found == wanted) return i;
+        }
+        return none;
     }
 
     template <class Op, int, class F, class Real>
