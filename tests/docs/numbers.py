@@ -39,7 +39,8 @@ TABLES_OF_TIMES = {"7M": "7m", "61M": "60m", "287M": "300m", "1,023M": "1b"}
 CHAT = {("temperature", "drafts", "tokens/s"): "chat", ("temperature", "drafts, weights in bfloat16", "tokens/s"): "chat_bf16"}
 ALL_KINDS = "all kinds"
 # Of bench/parallel, by its first cell.
-PARALLEL = {"requests in flight, 61M": "60m", "requests in flight, 287M": "300m"}
+PARALLEL = {"requests in flight, 7M": "shipped", "requests in flight, 61M": "60m", "requests in flight, 287M": "300m",
+            "requests in flight, SmolLM2": "smollm"}
 # Of bench/block_products, by its first cell.
 BLOCKS = "Q4_1, by"
 # Of bench/roofline, by its first cell.
@@ -297,15 +298,17 @@ def speed_up_at_size(rows, parameters, way, temperature):
     return "nothing"
 
 
-def row_of_parallel(root, size, count):
-    """A row of many requests in real time."""
+def row_of_parallel(root, head, count):
+    """A row of many requests in real time; its columns are ratios to none of the way that they name, or what they say."""
     rows = csv.DictReader((root / "bench/results/parallel/summary.csv").open(encoding="utf-8"))
-    of = {row["way"]: row for row in rows if (row["size"], row["in_flight"]) == (size, count)}
+    of = {row["way"]: row for row in rows if (row["size"], row["in_flight"]) == (PARALLEL[head[0]], count)}
     if not of:
         return []
     times = lambda way: f"{1000 * float(of[way]['seconds_per_token_median']):.1f} ({1000 * float(of[way]['seconds_per_token_95']):.1f})"  # noqa: E731
-    return [count, of["none"]["tokens_per_second"], *(of[way]["ratio_to_none"] for way in ("1x1x1", "2x1x1", "one budget")),
-            times("none"), times("one budget")]
+    others = {"none, tokens/s": lambda: of["none"]["tokens_per_second"], "ms a token without drafts (95 %)": lambda: times("none"),
+              "with one budget (95 %)": lambda: times("one budget"),
+              "with one budget of blocks (95 %)": lambda: times("block drafter, one budget")}
+    return [count, *(others[column]() if column in others else of[column]["ratio_to_none"] for column in head[1:])]
 
 
 def row_of_blocks(root, head, row):
@@ -375,7 +378,7 @@ def wrong_rows(name, text, data):
                         wrong.append(f"{name}: {row[0]}, {row[1]}, {column}: {cell}, the data say {expected}")
         elif head[0] in PARALLEL:
             for row in rows:
-                expected = row_of_parallel(data.root, PARALLEL[head[0]], row[0])
+                expected = row_of_parallel(data.root, head, row[0])
                 if list(row) != expected:
                     wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
         elif head[0] == BLOCKS:
