@@ -30,6 +30,16 @@ concept has_prefetch = requires(Rows const& rows, G const& g, Nodes nodes) {
     rows.prefetch(g, nodes);
 };
 
+/// Throws an error about a row again, naming the row of that node.
+[[noreturn]] MULTIDRAFT_COLD inline void rethrow_named(invalid_input const& e, char const* name, node_id node) {
+    std::string const row = std::string(name) + " row of node " + std::to_string(node);
+    // A row of logits is called `logits` or `target logits` in errors, and its size `logits.size`.
+    std::string const& argument = e.argument();
+    std::size_t const end = argument.find("logits");
+    throw invalid_input(end == std::string::npos ? argument + " of the " + row : row + argument.substr(end + 6),
+                        e.index(), e.value(), e.reason(), node);
+}
+
 /// The rows of a tree under a name: an `invalid_input` about the row of node 3 has the argument `target row of node 3`
 /// and that node. For hosts; the rows are otherwise unchanged.
 template <class Rows>
@@ -66,12 +76,7 @@ private:
             return ask();
         } catch (invalid_input const& e) {
             if (e.node() != none) throw;  // already named
-            std::string const row = std::string(name_) + " row of node " + std::to_string(node);
-            // A row of logits is called `logits` or `target logits` in errors, and its size `logits.size`.
-            std::string const& argument = e.argument();
-            std::size_t const end = argument.find("logits");
-            throw invalid_input(end == std::string::npos ? argument + " of the " + row : row + argument.substr(end + 6),
-                                e.index(), e.value(), e.reason(), node);
+            rethrow_named(e, name_, node);
         }
     }
 
@@ -92,41 +97,40 @@ template <class G, class Rows>
 #endif
 }
 
+/// Refuses a child that its node has twice. `differ`: the law draws different tokens; `certain`: the child is.
+[[noreturn]] MULTIDRAFT_COLD inline void refuse_twin(node_id parent, node_id child, token_id x, bool differ,
+                                                     bool certain) {
+    refuse("tokens", child, x,
+           "node " + std::to_string(parent) + " has this child twice: " +
+               (differ    ? "the law draws different tokens"
+                : certain ? "certain children are different tokens"
+                          : "once certain and once drawn from the other tokens"));
+}
+
 /// Refuses impossible certain children: more than there are children, duplicates, or one that was drawn again; and,
-/// where the law draws different tokens, duplicate children.
-template <draft_law Law>
-void check_children(drafted<Law> const& drafts) {
-    tree_view const tree = drafts.tree;
+/// where the law draws different tokens, duplicate children. `certain`: of each node, where the law `counts` them.
+inline void check_children(tree_view tree, span<index_t const> certain, bool counts, bool differ) {
     auto const at = [](node_id v) { return static_cast<std::size_t>(v); };
-    if constexpr (counts_certain<Law>) {
-        if (drafts.certain.size() != tree.tokens.size())
-            refuse("certain.size", drafts.certain.size(),
-                   "a tree of this law says of each node how many of its children are certain");
-    }
+    if (counts && certain.size() != tree.tokens.size())
+        refuse("certain.size", certain.size(),
+               "a tree of this law says of each node how many of its children are certain");
     node_id first = 1;
     for (node_id v = 0; v < tree.size(); ++v) {
         node_id end = first;
         while (end < tree.size() && tree.parents[at(end)] == v) ++end;
-        node_id apart = tokens_differ<Law> ? end : first;  // the children before it are known to differ from all others
-        if constexpr (counts_certain<Law>) {
-            index_t const certain = drafts.certain[at(v)];
-            if (certain < 0 || certain > end - first)
-                refuse("certain", v, certain, "the node has " + std::to_string(end - first) + " children");
-            if (apart < first + certain) apart = first + certain;
+        node_id apart = differ ? end : first;  // the children before it are known to differ from all others
+        if (counts) {
+            index_t const here = certain[at(v)];
+            if (here < 0 || here > end - first)
+                refuse("certain", v, here, "the node has " + std::to_string(end - first) + " children");
+            if (apart < first + here) apart = first + here;
         }
         for (node_id child = first + 1; child < end && apart > first; ++child) {
             token_id const x = tree.tokens[at(child)];
             node_id const before = child < apart ? child : apart;
             bool again = false;
             for (node_id other = first; other < before; ++other) again |= tree.tokens[at(other)] == x;
-            if (!again) continue;
-            std::string const where = "node " + std::to_string(v) + " has this child twice";
-            if constexpr (tokens_differ<Law>)
-                refuse("tokens", child, x, where + ": the law draws different tokens");
-            else if (child < apart)
-                refuse("tokens", child, x, where + ": certain children are different tokens");
-            else
-                refuse("tokens", child, x, where + ": once certain and once drawn from the other tokens");
+            if (again) refuse_twin(v, child, x, differ, child < apart);
         }
         first = end;
     }
@@ -143,7 +147,9 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
     for (std::size_t i = 1; i < tree.tokens.size(); ++i)
         if (tree.tokens[i] < 0 || tree.tokens[i] >= target.size())
             refuse("tokens", static_cast<std::int64_t>(i), tree.tokens[i], "a token is in the target's vocabulary");
-    check_children(drafts);
+    span<index_t const> certain;
+    if constexpr (counts_certain<Law>) certain = drafts.certain;
+    check_children(tree, certain, counts_certain<Law>, tokens_differ<Law>);
     auto const deepest = static_cast<node_id>(tree.parents.size()) - 1;
     if (static_cast<std::int32_t>(path.size()) < tree.depth(deepest))
         refuse("path.size", path.size(), "the path has room for as many nodes as the tree is deep");
@@ -190,20 +196,29 @@ template <class G>
     return true;
 }
 
-/// Refuses scratch that is too small or misaligned, and states the requirement.
+/// Refuses scratch of fewer bytes than are `wanted` for a tree, and states the requirement.
+[[noreturn]] MULTIDRAFT_COLD inline void refuse_scratch(std::size_t there, std::size_t wanted, node_id nodes,
+                                                        std::int32_t depth) {
+    refuse("scratch.size", there,
+           std::to_string(wanted) + " bytes are needed for a tree of " + std::to_string(nodes) + " nodes, " +
+               std::to_string(depth) + " levels deep (verify::scratch_bytes)");
+}
+
+/// Refuses scratch at an address that is not aligned.
+[[noreturn]] MULTIDRAFT_COLD inline void refuse_scratch_at(std::uintptr_t address) {
+    refuse("scratch.data", address,
+           "scratch is aligned to " + std::to_string(scratch_alignment) + " bytes, and this address lies " +
+               std::to_string(address % scratch_alignment) + " behind such a one");
+}
+
+/// Refuses scratch that is too small or misaligned.
 template <class Verifier>
 void check_scratch(tree_view tree, span<std::byte> scratch) {
     std::int32_t const depth = tree.depth(tree.size() - 1);
     std::size_t const wanted = Verifier::scratch_bytes(tree.size(), depth);
-    if (scratch.size() < wanted)
-        refuse("scratch.size", scratch.size(),
-               std::to_string(wanted) + " bytes are needed for a tree of " + std::to_string(tree.size()) + " nodes, " +
-                   std::to_string(depth) + " levels deep (verify::scratch_bytes)");
+    if (scratch.size() < wanted) refuse_scratch(scratch.size(), wanted, tree.size(), depth);
     auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
-    if (address % scratch_alignment != 0)
-        refuse("scratch.data", address,
-               "scratch is aligned to " + std::to_string(scratch_alignment) + " bytes, and this address lies " +
-                   std::to_string(address % scratch_alignment) + " behind such a one");
+    if (address % scratch_alignment != 0) refuse_scratch_at(address);
 }
 
 /// Rows of several models: `q.of_child(k)` is the one that child k of a node was drawn from.
