@@ -163,16 +163,22 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
     }
 }
 
+/// Refuses the row of a node for an entry that is no probability or, with `token` none, for having no mass.
+template <class Real>
+[[noreturn]] MULTIDRAFT_COLD void refuse_row(char const* argument, node_id node, index_t token, Real value) {
+    std::string const whose = std::string("the ") + argument + " row of node " + std::to_string(node);
+    if (token == none) refuse(argument, node, value, whose + " has no mass");
+    refuse(argument, node, value, whose + " is not a distribution (token " + std::to_string(token) + ")");
+}
+
 /// Refuses a row that is not a distribution, naming the row and the fault.
 template <group G, distribution Row>
 MULTIDRAFT_COLD void check_row(G const& g, Row const& row, char const* argument, node_id node) {
-    std::string const whose = std::string("the ") + argument + " row of node " + std::to_string(node);
     auto const mass = g.sum(row.size(), weight_of{row});
     if (mass > 0 && mass <= largest_number<decltype(mass)>) return;
     for (index_t i = 0; i < row.size(); ++i)
-        if (!(row(i) >= 0 && row(i) <= largest_number<decltype(row(i))>))
-            refuse(argument, node, row(i), whose + " is not a distribution (token " + std::to_string(i) + ")");
-    refuse(argument, node, mass, whose + " has no mass");
+        if (!(row(i) >= 0 && row(i) <= largest_number<decltype(row(i))>)) refuse_row(argument, node, i, row(i));
+    refuse_row(argument, node, none, mass);
 }
 
 /// Throws where a group's algorithms may throw. Elsewhere it does nothing, and the caller's verdict has no token.
@@ -236,6 +242,15 @@ template <class Q>
         return q(x);
 }
 
+/// Refuses a child that the draft row of its node cannot have given.
+[[noreturn]] MULTIDRAFT_COLD inline void refuse_undrawn(node_id parent, node_id child, token_id x) {
+    refuse("tokens", child, x,
+           "the draft row of node " + std::to_string(parent) + " gives this token no mass: it was not drawn from it");
+}
+[[noreturn]] MULTIDRAFT_COLD inline void refuse_rows_without_token(node_id node) {
+    refuse("target", node, "no token", "the rows of node " + std::to_string(node) + " leave nothing to emit");
+}
+
 /// Reports why a node gave no token.
 template <group G, draft_law Law, class Target, class Draft>
 [[noreturn]] MULTIDRAFT_COLD void refuse_node(G const& g, drafted<Law> const& drafts, Target const& target,
@@ -248,14 +263,11 @@ template <group G, draft_law Law, class Target, class Draft>
             if constexpr (distribution<std::decay_t<decltype(q)>>) check_row(g, q, "draft", node);
             for (node_id v = children.first + certain_of(drafts, children, node); v < children.end(); ++v) {
                 token_id const x = drafts.tree.tokens[v];
-                if (!(probability_of_child(q, v - children.first, x) > 0))
-                    refuse("tokens", v, x,
-                           "the draft row of node " + std::to_string(node) +
-                               " gives this token no mass: it was not drawn from it");
+                if (!(probability_of_child(q, v - children.first, x) > 0)) refuse_undrawn(node, v, x);
             }
         }
     }
-    refuse("target", node, "no token", "the rows of node " + std::to_string(node) + " leave nothing to emit");
+    refuse_rows_without_token(node);
 }
 
 /// On the host, refuses what every verifier of trees refuses (`check_tree`), and unsuitable scratch.
