@@ -78,6 +78,8 @@ TESTED = {
         "{python} models/train/pad.py models/draft {work}/draft2 --hidden 128 --intermediate 300 --heads 6 --kv-heads 2 --layers 3",
     "generate --precision int8": "{generate} --precision int8 --tokens 8",
     "generate --precision bf16": "{generate} --precision bf16 --tokens 8",
+    "generate --prompt-file FILE --drafter DIRECTORY":
+        "printf 'A man\\nHe\\n' > {work}/prompts && {generate} --prompt-file {work}/prompts --drafter block --tokens 8 --tree 2x1",
     "generate --prompt-file FILE --parallel N": "printf 'A man\\nHe\\n' > {work}/prompts && {generate} --prompt-file {work}/prompts --parallel 2 --tokens 8",
     "--precision stored8": "{generate} --precision stored8 --tokens 8",
     "generate --precision stored8": "{generate} --precision stored8 --tokens 8",
