@@ -75,11 +75,16 @@ class batched_block_draft {
 public:
     using logit = logit_of<Model>;
 
+    /// Of this model.
     explicit batched_block_draft(Model& model) : model_(&model) {}
 
+    /// V.
     [[nodiscard]] std::int32_t vocabulary() const { return model_->vocabulary(); }
+    /// The largest number of positions.
     [[nodiscard]] std::int32_t context_limit() const { return model_->context_limit(); }
+    /// How many texts.
     [[nodiscard]] std::int32_t sequences() const { return model_->sequences(); }
+    /// The levels of which there are rows.
     [[nodiscard]] std::int32_t block_size() const { return model_->block_size(); }
 
     /// See `drafts_in_one_call`. Throws `invalid_input` for more levels than `block_size()`.
