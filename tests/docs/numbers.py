@@ -44,7 +44,7 @@ PARALLEL = {"requests in flight, 7M": "shipped", "requests in flight, 61M": "60m
 # Of bench/block_products, by its first cell.
 BLOCKS = "Q4_1, by"
 # Of bench/roofline, by its first cell.
-CALLS = "a call of 287M parameters, matrix tiles, by"
+CALLS = {"a call of 287M parameters, matrix tiles, by": "roofline_with_tiles", "a call of 287M parameters, AVX-512, by": "roofline_avx512"}
 # Of bench/goodput, by its first cell.
 GOODPUT = "times of a target of, requests in flight"
 
@@ -318,11 +318,12 @@ def row_of_blocks(root, head, row):
     return [*row[:2], *(f"{times.get((row[0], row[1], column.split()[0]), 0):.3g} ms" for column in head[2:])]
 
 
-def row_of_tiles(root, head, row):
-    """A row of the calls by their rows, with matrix tiles."""
+def row_of_calls(root, head, row):
+    """A row of the calls by their rows; `reading` is that of the weights, once."""
     products = "oneDNN" if row[0] == "oneDNN" else "ours"
-    times = {(one["products"], one["threads"], one["rows"]): float(one["ms"])
-             for one in csv.DictReader((root / "bench/results/roofline_with_tiles/times.csv").open(encoding="utf-8")) if one["size"] == "300m"}
+    field = "reading_ms" if row[0] == "reading" else "ms"
+    times = {(one["products"], one["threads"], one["rows"]): float(one[field])
+             for one in csv.DictReader((root / f"bench/results/{CALLS[head[0]]}/times.csv").open(encoding="utf-8")) if one["size"] == "300m"}
     return [*row[:2], *(f"{times.get((products, row[1], column.split()[0]), 0):.3g} ms" for column in head[2:])]
 
 
@@ -386,9 +387,9 @@ def wrong_rows(name, text, data):
                 expected = row_of_blocks(data.root, head, row)
                 if list(row) != expected:
                     wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
-        elif head[0] == CALLS:
+        elif head[0] in CALLS:
             for row in rows:
-                expected = row_of_tiles(data.root, head, row)
+                expected = row_of_calls(data.root, head, row)
                 if list(row) != expected:
                     wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
         elif head[:3] in CHAT:
@@ -451,8 +452,8 @@ def source_of(head, data):
         return results / "parallel/made_with.txt"
     if head[0] == BLOCKS:
         return results / "block_products/made_with.txt"
-    if head[0] == CALLS:
-        return results / "roofline_with_tiles/made_with.txt"
+    if head[0] in CALLS:
+        return results / CALLS[head[0]] / "made_with.txt"
     if head[:3] in CHAT:
         return results / CHAT[head[:3]] / "made_with.txt"
     return {CONTROLLER: results / "controller/made_with.txt", GOODPUT: results / "goodput/made_with.txt",
