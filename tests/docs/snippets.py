@@ -237,7 +237,7 @@ OPTIONS_OF = {
     "models/train/train_on_device.py GGUF build/answers/more build/smollm-gpu --like build/smollm --answer-seconds 40 --train-seconds 130":
         "models/train/train_on_device.py",
     "models/train/train_on_device.py models/target build/features/sampled build/block --like models/block-drafter --documents build/features/documents.npz "
-    "--device cpu --length 256 --wave 1024 --answer-seconds 340 --train-seconds 2820": "models/train/train_on_device.py",
+    "--device cpu --length 256 --wave 1024 --answer-seconds 300 --train-seconds 3000 --seed 2": "models/train/train_on_device.py",
     **dict.fromkeys(("models/train/measure_drafter.py block GGUF build/answers build/smollm-gpu --answers",
                      "models/train/measure_drafter.py block GGUF build/answers build/smollm-gpu --answers "
                      "--reference build/smollm-gpu/reference.json"), "models/train/measure_drafter.py"),
