@@ -78,13 +78,11 @@ inline std::vector<std::int32_t> measured_rows(std::int32_t nodes) {
     return sizes;
 }
 
-/// Median seconds of calls of a model by rows, nondecreasing: 9 rounds of all, or fewer (at least 3) that take some 2
-/// seconds together.
-template <language_model Model>
-std::vector<std::pair<std::int32_t, double>> seconds_of_rows(Model& model, std::int32_t nodes) {
+/// Median seconds by size, nondecreasing: `call(size)` measures one. 9 rounds of all sizes, or fewer (at least 3) that
+/// take some 2 seconds together.
+template <class Call>
+std::vector<std::pair<std::int32_t, double>> seconds_by_size(std::span<std::int32_t const> sizes, Call&& call) {
     constexpr double longest = 2;
-    std::vector<std::int32_t> const sizes = measured_rows(nodes);
-    timed_calls<Model> call(model, sizes.back());
     std::vector<std::vector<double>> all(sizes.size());
     double whole = 0;
     for (int round = 0; round < 9 && (round < 3 || whole < longest); ++round)
@@ -95,6 +93,13 @@ std::vector<std::pair<std::int32_t, double>> seconds_of_rows(Model& model, std::
     std::vector<std::pair<std::int32_t, double>> result;
     for (std::size_t k = 0; k < sizes.size(); ++k) result.emplace_back(sizes[k], seconds[k]);
     return result;
+}
+
+/// The same of calls of a model, by rows.
+template <language_model Model>
+std::vector<std::pair<std::int32_t, double>> seconds_of_rows(Model& model, std::int32_t nodes) {
+    std::vector<std::int32_t> const sizes = measured_rows(nodes);
+    return seconds_by_size(sizes, timed_calls<Model>(model, sizes.back()));
 }
 
 /// Measures the cost of steps that no model drafts for: calls of the target by rows. What the library does is little

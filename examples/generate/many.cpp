@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
 #include "automatic_trees.hpp"
-#include "call_seconds.hpp"
 #include "generate/block_costs.hpp"
 #include "generate/report.hpp"
 #include "many_prompts.hpp"
@@ -32,12 +32,11 @@ struct no_draft {
     batched_transformer const* target;
 };
 
-/// Median seconds of a block drafter's calls by the number of texts, nondecreasing, after 64 tokens of each; every call
-/// first takes in what two more tokens left.
+/// Median seconds of a block drafter's calls by the number of texts, after 64 tokens of each; every call first takes in
+/// what two more tokens left.
 std::vector<std::pair<std::int32_t, double>> seconds_of_blocks(
     std::shared_ptr<block_drafter_weights const> const& weights, std::int32_t most) {
     using clock = std::chrono::steady_clock;
-    constexpr double longest = 2;  // seconds of all calls
     constexpr std::int32_t before = 64;
     constexpr std::int32_t between = 2;
     std::vector<std::int32_t> sizes;
@@ -45,38 +44,30 @@ std::vector<std::pair<std::int32_t, double>> seconds_of_blocks(
     sizes.push_back(most);
     batched_block_drafter model(weights, most);
     auto const count = [](std::int32_t n) { return static_cast<std::size_t>(n); };
-    std::vector<float> const features(count(before) * count(model.feature_size()), 0.5F);
-    std::vector<float> logits(count(most) * count(model.block_size()) * count(model.vocabulary()));
+    std::size_t const width = count(model.feature_size());
+    std::size_t const rows = count(model.block_size()) * count(model.vocabulary());
+    std::vector<float> const features(count(before) * width, 0.5F);
+    std::vector<float> logits(count(most) * rows);
     std::vector<std::int32_t> all(count(most));
     std::iota(all.begin(), all.end(), 0);
     std::vector<token_id> const tokens(all.size(), 5);
-    std::vector<std::vector<double>> found(sizes.size());
-    double whole = 0;
-    for (int round = 0; round < 5 && (round < 3 || whole < longest); ++round)
-        for (std::size_t k = 0; k < sizes.size(); ++k) {
-            std::size_t const n = count(sizes[k]);
-            for (std::int32_t s = 0; s < sizes[k]; ++s) {
-                model.start(s);
-                model.observe(s, features, 0);
-            }
-            auto const rows = n * count(model.block_size()) * count(model.vocabulary());
-            auto const call = [&] {
-                model.rows(std::span(all).first(n), std::span(tokens).first(n), model.block_size(),
-                           std::span(logits).first(rows));
-            };
-            call();
-            auto const begin = clock::now();
-            for (std::int32_t s = 0; s < sizes[k]; ++s)
-                model.observe(s, std::span(features).first(count(between) * count(model.feature_size())), before);
-            call();
-            whole += found[k].emplace_back(std::chrono::duration<double>(clock::now() - begin).count());
+    return seconds_by_size(sizes, [&](std::int32_t texts) {
+        std::size_t const n = count(texts);
+        auto const call = [&] {
+            model.rows(std::span(all).first(n), std::span(tokens).first(n), model.block_size(),
+                       std::span(logits).first(n * rows));
+        };
+        for (std::int32_t s = 0; s < texts; ++s) {
+            model.start(s);
+            model.observe(s, features, 0);
         }
-    std::vector<double> seconds;
-    for (auto const& of_size : found) seconds.push_back(median_of(of_size));
-    seconds = nondecreasing(seconds);
-    std::vector<std::pair<std::int32_t, double>> result;
-    for (std::size_t k = 0; k < sizes.size(); ++k) result.emplace_back(sizes[k], seconds[k]);
-    return result;
+        call();
+        auto const begin = clock::now();
+        for (std::int32_t s = 0; s < texts; ++s)
+            model.observe(s, std::span(features).first(count(between) * width), before);
+        call();
+        return std::chrono::duration<double>(clock::now() - begin).count();
+    });
 }
 
 }  // namespace

@@ -107,18 +107,9 @@ void batched_transformer::forward(step_inputs const& in, std::span<std::int32_t 
 }
 
 void batched_transformer::expose_features(std::span<std::int32_t const> layers) {
-    auto& my = *implementation_;
-    for (std::size_t k = 0; k < layers.size(); ++k)
-        if (layers[k] < 0 || layers[k] >= my.layers.w.config.layers)
-            refuse("layers", static_cast<std::int64_t>(k), layers[k],
-                   "the model has " + std::to_string(my.layers.w.config.layers) + " layers, 0 the first");
-    my.layers.tapped.assign(layers.begin(), layers.end());
-    my.layers.features.clear();
+    implementation_->layers.expose(layers);
 }
-std::int32_t batched_transformer::feature_size() const noexcept {
-    auto const& layers = implementation_->layers;
-    return static_cast<std::int32_t>(layers.tapped.size()) * layers.w.config.hidden;
-}
+std::int32_t batched_transformer::feature_size() const noexcept { return implementation_->layers.feature_size(); }
 std::span<float const> batched_transformer::features() const noexcept { return implementation_->layers.features; }
 
 void batched_transformer::keep(std::int32_t sequence, std::int32_t context, std::span<std::int32_t const> entries) {

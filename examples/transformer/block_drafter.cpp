@@ -159,12 +159,6 @@ struct block_drafter_model::implementation {
           layers(w),
           short_rows(w.vocabulary.is_whole() ? 0 : size(w.config.slots) * size(w.config.draft_vocabulary)) {}
 
-    /// Entries of the text from the features that came.
-    void take_in() {
-        block_text* const text = &its;
-        layers.take_in({&text, 1});
-    }
-
     /// Refuses a text whose features are not those that came, and room for no rows of `width` numbers, or too many.
     void check_call(std::span<token_id const> text, std::size_t numbers, std::int32_t width) const {
         std::int32_t const most = w.config.block_size();
@@ -183,7 +177,8 @@ struct block_drafter_model::implementation {
 
     /// The rows of a checked call, over the drafter's own tokens.
     void call(std::span<token_id const> text, std::int32_t wanted, float* logits) {
-        take_in();
+        block_text* const only = &its;
+        layers.take_in({&only, 1});
         block_layers::anchor const anchor{&its, text.back()};
         layers.blocks({&anchor, 1}, wanted, logits);
     }

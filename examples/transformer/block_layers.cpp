@@ -10,7 +10,7 @@ namespace {
 
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
-std::size_t rows_of(std::int64_t width) noexcept { return size(block_rows) * size(width); }
+std::size_t rows_of(std::int32_t width) noexcept { return drafter_products::rows_of(width); }
 
 }  // namespace
 

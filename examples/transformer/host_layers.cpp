@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
+#include "multidraft/base/error.hpp"
 #include "transformer/kernels.hpp"
 
 namespace multidraft::examples {
@@ -54,6 +56,18 @@ void host_layers::rotate_and_cache(std::int32_t layer, std::span<layer_row const
         for (std::int32_t h = 0; h < w.config.kv_heads; ++h, head += dim)
             rows[r].cache->write(layer, h, rows[r].entry, head, head + w.kv_width());
     }
+}
+
+void host_layers::expose(std::span<std::int32_t const> layers) {
+    for (std::size_t k = 0; k < layers.size(); ++k)
+        if (layers[k] < 0 || layers[k] >= w.config.layers)
+            refuse("layers", static_cast<std::int64_t>(k), layers[k],
+                   "the model has layers 0 to " + std::to_string(w.config.layers - 1));
+    features.clear();
+    tapped.assign(layers.begin(), layers.end());
+}
+std::int32_t host_layers::feature_size() const noexcept {
+    return w.config.hidden * static_cast<std::int32_t>(tapped.size());
 }
 
 bool host_layers::is_tapped(std::int32_t layer) const noexcept {

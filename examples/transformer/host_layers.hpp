@@ -35,6 +35,12 @@ public:
     void forward(std::span<layer_row const> rows, attended_entries const& attended,
                  std::span<std::int32_t const> wanted, float* logits);
 
+    /// From the next call on, `features` has the outputs of these layers. Throws `invalid_input` for one that there is
+    /// not.
+    void expose(std::span<std::int32_t const> layers);
+    /// The features of a row.
+    [[nodiscard]] std::int32_t feature_size() const noexcept;
+
     std::shared_ptr<transformer_weights const> shared;
     transformer_weights::implementation const& w;
     std::vector<float> shown;          ///< hidden states

@@ -38,17 +38,9 @@ std::span<float const> transformer::hidden_states() const {
 
 void transformer::expose_features(std::span<std::int32_t const> layers) {
     if (device_) throw std::runtime_error("features are exposed by a model on the CPU only");
-    std::int32_t const there = weights()->config().layers;
-    for (std::size_t k = 0; k < layers.size(); ++k)
-        if (layers[k] < 0 || layers[k] >= there)
-            refuse("layers", static_cast<std::int64_t>(k), layers[k],
-                   "the model has layers 0 to " + std::to_string(there - 1));
-    host_->layers.features.clear();
-    host_->layers.tapped.assign(layers.begin(), layers.end());
+    host_->layers.expose(layers);
 }
-std::int32_t transformer::feature_size() const noexcept {
-    return host_ ? hidden_size() * static_cast<std::int32_t>(host_->layers.tapped.size()) : 0;
-}
+std::int32_t transformer::feature_size() const noexcept { return host_ ? host_->layers.feature_size() : 0; }
 std::span<float const> transformer::features() const noexcept {
     return host_ ? std::span<float const>(host_->layers.features) : std::span<float const>();
 }

@@ -15,6 +15,7 @@
 
 #include "examples/model_support.hpp"
 #include "examples/plain_block_drafter.hpp"
+#include "examples/several_requests.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/decode/batched_block_draft.hpp"
@@ -34,6 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using multidraft::testing::options_for;
+using multidraft::testing::options_of_request;
 using multidraft::testing::plain_block_drafter;
 using multidraft::testing::plain_target;
 using multidraft::testing::positions_from;
@@ -147,20 +149,7 @@ TEST(batched_block_drafter, rows_of_fewer_tokens_and_of_published_layouts) {
 TEST(batched_block_drafter, texts_are_those_of_each_request_alone) {
     auto const target_weights = shipped_target(2);
     auto const weights = shipped_drafter(target_weights, 2);
-    std::vector<std::vector<token_id>> prompts;
-    for (std::int32_t k = 0; k < 7; ++k) {
-        std::vector<token_id> one{1};
-        for (std::int32_t j = 0; j < 3 + 40 * k; ++j) one.push_back(300 + (j * 37 + k * 11) % 3000);
-        prompts.push_back(one);
-    }
-    auto const options_of = [](std::size_t k) {
-        generation_options options;
-        options.max_tokens = 24;
-        options.seed = 3;
-        options.request = static_cast<std::uint32_t>(k);
-        options.sampling.temperature = k % 3 == 0 ? 1.0F : 0.7F;
-        return options;
-    };
+    auto const prompts = multidraft::testing::several_prompts();
     for (topology const& shape : {branching({2, 2, 1}), chain(6)}) {
         batched_transformer target(target_weights, 4);
         target.expose_features(weights->target_layers());
@@ -169,7 +158,7 @@ TEST(batched_block_drafter, texts_are_those_of_each_request_alone) {
         host_threads const threads(2);
         auto loop =
             make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(shape), {50});
-        for (std::size_t k = 0; k < prompts.size(); ++k) loop.submit(prompts[k], options_of(k));
+        for (std::size_t k = 0; k < prompts.size(); ++k) loop.submit(prompts[k], options_of_request(k));
         while (loop.step()) {
         }
         auto const done = loop.take_finished();
@@ -181,8 +170,9 @@ TEST(batched_block_drafter, texts_are_those_of_each_request_alone) {
         for (auto const& f : done) {
             auto const k = static_cast<std::size_t>(f.ticket);
             EXPECT_EQ(f.error, "");
-            auto const one = make_speculative<verifier_type>(
-                alone, block_drafter<block_drafter_model, sampler_type>(model, shape))(prompts[k], options_of(k));
+            auto const one =
+                make_speculative<verifier_type>(alone, block_drafter<block_drafter_model, sampler_type>(model, shape))(
+                    prompts[k], options_of_request(k));
             EXPECT_EQ(f.result.tokens, one.tokens) << k;
             accepted += f.result.metrics.accepted;
         }
@@ -220,7 +210,7 @@ TEST(batched_block_drafter, refusals) {
               "tokens[0] = 4096: must be in [0, 4096)");
     std::int32_t const layer[] = {8};
     batched_transformer target(shipped_target(1), 1);
-    EXPECT_EQ(refusal([&] { target.expose_features(layer); }), "layers[0] = 8: the model has 8 layers, 0 the first");
+    EXPECT_EQ(refusal([&] { target.expose_features(layer); }), "layers[0] = 8: the model has layers 0 to 7");
 }
 
 }  // namespace

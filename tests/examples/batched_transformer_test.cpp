@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/several_requests.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/decode/continuous_batching.hpp"
@@ -31,24 +32,8 @@ std::shared_ptr<transformer_weights const> weights_of(char const* name, int thre
 using sampler_type = draft::stratified;
 using verifier_type = verify::nested_ranked_block<law::stratified>;
 
-std::vector<std::vector<token_id>> prompts() {
-    std::vector<std::vector<token_id>> result;
-    for (std::int32_t k = 0; k < 7; ++k) {
-        std::vector<token_id> one{1};
-        for (std::int32_t j = 0; j < 3 + 40 * k; ++j) one.push_back(300 + (j * 37 + k * 11) % 3000);
-        result.push_back(one);
-    }
-    return result;
-}
-
-generation_options options_of(std::size_t k) {
-    generation_options options;
-    options.max_tokens = 24;
-    options.seed = 3;
-    options.request = static_cast<std::uint32_t>(k);
-    options.sampling.temperature = k % 3 == 0 ? 1.0F : 0.7F;
-    return options;
-}
+using multidraft::testing::options_of_request;
+using multidraft::testing::several_prompts;
 
 TEST(batched_transformer, texts_are_those_of_each_request_alone) {
     auto const target_weights = weights_of("target", 2);
@@ -59,8 +44,8 @@ TEST(batched_transformer, texts_are_those_of_each_request_alone) {
     host_threads const threads(2);
     auto loop =
         make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(shape), {50});
-    auto const all = prompts();
-    for (std::size_t k = 0; k < all.size(); ++k) loop.submit(all[k], options_of(k));
+    auto const all = several_prompts();
+    for (std::size_t k = 0; k < all.size(); ++k) loop.submit(all[k], options_of_request(k));
     while (loop.step()) {
     }
     auto const done = loop.take_finished();
@@ -71,7 +56,7 @@ TEST(batched_transformer, texts_are_those_of_each_request_alone) {
         auto const k = static_cast<std::size_t>(f.ticket);
         EXPECT_EQ(f.error, "");
         auto const one =
-            make_speculative<sampler_type, verifier_type>(alone, draft_alone, shape)(all[k], options_of(k));
+            make_speculative<sampler_type, verifier_type>(alone, draft_alone, shape)(all[k], options_of_request(k));
         EXPECT_EQ(f.result.tokens, one.tokens) << k;
     }
 }
@@ -83,7 +68,7 @@ TEST(batched_transformer, a_request_that_cannot_go_on_ends_alone) {
     batched_transformer draft(weights, 2);
     auto both = make_continuous_batching<sampler_type, verifier_type>(
         model, draft, threads, fixed_shapes(branching({2000, 1})));  // more nodes than a cache has entries for
-    both.submit(prompts()[0], options_of(0));
+    both.submit(several_prompts()[0], options_of_request(0));
     while (both.step()) {
     }
     auto const done = both.take_finished();

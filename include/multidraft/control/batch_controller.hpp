@@ -102,7 +102,7 @@ public:
             batch_situation const& one = step[k];
             std::int32_t const depth = std::clamp(one.depth, 0, options_.depth);
             rates_.push_back(find(one.request).history.child_rates(depth, options_.children));
-            unread_.push_back(times_.draft_in_one_call ? 1 : share_of_reading(one));
+            unread_.push_back(share_of_reading(one));
             char& named = named_[static_cast<std::size_t>(one.request)];
             if (named != 0)
                 refuse("step", static_cast<std::int64_t>(k), one.request, "a request has one part in a step");

@@ -230,7 +230,8 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
 /// gains most is not. The cost of a step counts the rows of all requests in each call. The draft call of a level reads
 /// the nodes that have children; the first one reads `unread[r]` tokens of a request that drafts, what the draft lacks
 /// of its text with the root included, or 1 each where `unread` is empty. With `draft_in_one_call` all levels of the
-/// requests that draft are one call of the draft instead, by the number of these requests (`batched_block_draft`).
+/// requests that draft are one call of the draft instead, by the number of these requests, whatever is unread
+/// (`batched_block_draft`).
 ///
 /// O(levels children n (log n + levels children)) for n nodes, for each of these trials. Throws `invalid_input` for no
 /// request, rates outside [0, 1] or of other numbers of children than 1, 2, .., numbers of children whose rates sum to
@@ -247,6 +248,7 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
     for (std::size_t r = 0; r < unread.size(); ++r)
         if (unread[r] < 1)
             refuse("unread", static_cast<std::int64_t>(r), unread[r], "the draft reads the root at least");
+    if (draft_in_one_call) unread = {};  // requests are counted, not what is unread
     std::size_t deepest = 0;
     std::size_t widest = 0;
     std::vector<analysis::rank_rates> increases;
@@ -264,9 +266,8 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
         double seconds = target[added] + costs.rest + costs.rest_per_node * static_cast<double>(added) +
                          costs.rest_per_inner * inner;
         // Of one call the first level counts, which has a node of each request that drafts.
-        for (std::int32_t const rows :
-             read.first(draft_in_one_call ? std::min<std::size_t>(1, read.size()) : read.size()))
-            seconds += costs.draft(rows);
+        if (draft_in_one_call && read.size() > 1) read = read.first(1);
+        for (std::int32_t const rows : read) seconds += costs.draft(rows);
         return seconds;
     };
     shared_budget best{{}, static_cast<double>(requests), seconds_of(0, {}, 0)};

@@ -254,8 +254,7 @@ private:
             std::int32_t const piece = std::min(unread, prompt);
             if (by_features ? unread == 0 : piece == unread) {
                 now_.order.push_back(r.get());
-                std::int32_t const of_draft = in_one_call ? 1 : r->text.length() - r->in_draft;
-                now_.situations.push_back({r->number, depth_limit(*r), of_draft});
+                now_.situations.push_back({r->number, depth_limit(*r), r->text.length() - r->in_draft});
             } else if (piece > 0) {
                 now_.pieces.push_back({r.get(), r->in_target + piece});
             }

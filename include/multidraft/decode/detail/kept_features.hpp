@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -36,12 +37,11 @@ public:
         if (kept == nullptr) return own;
         // Inputs take the entries of the cache in order.
         auto const root = static_cast<std::size_t>(kept->bases[b] - first_entry_[k]);
-        rows_.assign(own.begin(), own.begin() + static_cast<std::ptrdiff_t>((root + 1) * width));
-        node_id const* const nodes = kept->nodes_of(b);
-        for (std::int32_t j = 0; j < kept->counts[b]; ++j) {
-            auto const row = own.subspan((root + static_cast<std::size_t>(nodes[j])) * width, width);
-            rows_.insert(rows_.end(), row.begin(), row.end());
-        }
+        auto const count = static_cast<std::size_t>(kept->counts[b]);
+        rows_.resize((root + 1 + count) * width);
+        std::copy_n(own.begin(), (root + 1) * width, rows_.begin());
+        copy_features<float>(own.subspan(root * width), target.feature_size(), {kept->nodes_of(b), count},
+                             std::span(rows_).subspan((root + 1) * width));
         return rows_;
     }
 
