@@ -272,9 +272,9 @@ void register_all() {
     };
     add("forward/automatic", precision::automatic, multiplier::automatic, all);
     add("forward/f32", precision::f32, multiplier::automatic, all);
-    // The baseline for the kernels for large models, and the option that halves their bytes.
+    // The baseline, and the option that halves the bytes of large models.
+    add("forward/onednn", precision::automatic, multiplier::onednn, all);
     add("forward/int8", precision::int8, multiplier::automatic, more);
-    add("forward/onednn", precision::automatic, multiplier::onednn, more);
     auto const add_products = [](char const* name, tensor_type type, precision numbers, multiplier by) {
         for (std::int64_t m = 0; m <= whole_step; ++m)
             benchmark::RegisterBenchmark(name, product, type, numbers, by)

@@ -56,7 +56,7 @@ sharded_transformer::sharded_transformer(std::filesystem::path const& directory,
       kv_heads_{heads_.begin / (config_.heads / config_.kv_heads),
                 (heads_.end - 1) / (config_.heads / config_.kv_heads) + 1},
       columns_(shards::even_columns(config_.vocabulary, ranks.size(), ranks.rank())),
-      capacity_(kernels::round_up(config_.max_positions + tree_entries, kernels::key_block)),
+      capacity_(kernels::round_up(config_.max_positions + tree_entries, kernels::lanes)),
       tensors_(tensor_store::open(directory)),
       angles_(config_, config_.max_positions),
       cache_(config_.layers, kv_heads_.size(), config_.head_dim, capacity_) {
@@ -181,9 +181,11 @@ void sharded_transformer::attention(std::int32_t l, std::span<std::int32_t const
     }
     for (std::int32_t h = 0; h < heads_.size(); ++h) {
         std::int32_t const read = (heads_.begin + h) / (config_.heads / config_.kv_heads) - kv_heads_.begin;
+        tokens_.clear();
         for (std::size_t r = 0; r < positions.size(); ++r)
-            kernels::attend(cache_.view(l, read), qkv_.data() + r * width + size(h) * dim, 1, attended_.of(r),
-                            scores_.data(), inner_.data() + r * dim);
+            tokens_.push_back({qkv_.data() + r * width + size(h) * dim, inner_.data() + r * dim, attended_.of(r).data(),
+                               attended_.of(r).size()});
+        kernels::attend(cache_.view(l, read), tokens_, 1, scores_.data());
         multiply(*of.out[size(h)], inner_.data(), count, parts_.data() + size(h) * size(count) * size(config_.hidden));
     }
 }

@@ -135,6 +135,7 @@ private:
     std::vector<float> parts_;     ///< terms of the sum: one per head, or block, of this rank
     std::vector<float> gathered_;  ///< one per rank
     std::vector<float> scores_, logits_;
+    std::vector<kernels::token_attention> tokens_;  ///< of a head
     aligned_array<std::byte> workspace_;
 };
 

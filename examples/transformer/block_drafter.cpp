@@ -35,7 +35,7 @@ block_drafter_weights::implementation::implementation(std::filesystem::path cons
     if (options.threads < 0) refuse("options.threads", options.threads, "must not be negative");
     check_target(directory);
     context_limit = std::min(its.context_limit, sizes.max_positions);
-    capacity = kernels::round_up(context_limit + config.slots, kernels::key_block);
+    capacity = kernels::round_up(context_limit + config.slots, kernels::lanes);
 
     std::int64_t const hidden = sizes.hidden;
     std::int64_t const matrices =

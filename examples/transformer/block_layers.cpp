@@ -156,23 +156,28 @@ void block_layers::some_blocks(std::span<anchor const> anchors, std::int32_t wan
         for (std::int32_t r = 0; r < left; ++r)
             place_heads(queries_.data() + size(r) * size(w.query_width()), c.heads, layer.query_norm,
                         anchors[size(r / each)].text->length + from + r % each);
+        groups_.set(left, group, c.kv_heads, products.threads(),
+                    [&](std::int32_t r) { return r / each == (r - 1) / each; });
         auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
             for (std::int32_t i = begin; i < end; ++i) {
-                std::int32_t const r = i / c.kv_heads;
+                std::int32_t const g = i / c.kv_heads;
                 std::int32_t const h = i % c.kv_heads;
-                block_text const& text = *anchors[size(r / each)].text;
+                block_text const& text = *anchors[size(groups_.of(g).first / each)].text;
                 // Every slot attends to the text and to all slots.
                 kernels::run const attended{0, text.length + slots};
-                std::size_t const at = size(r) * size(w.query_width()) + size(h * group) * size(c.head_dim);
-                kernels::attend(text.cache.view(l, h), queries_.data() + at, group, {&attended, 1},
-                                scores_.data() + size(thread) * scores_per_thread_, attention_.data() + at);
+                groups_.attend(
+                    g, text.cache.view(l, h), group, scores_.data() + size(thread) * scores_per_thread_,
+                    [&](std::int32_t r) {
+                        std::size_t const at = size(r) * size(w.query_width()) + size(h * group) * size(c.head_dim);
+                        return kernels::token_attention{queries_.data() + at, attention_.data() + at, &attended, 1};
+                    });
             }
         };
         std::int64_t entries = 0;
         for (anchor const& a : anchors) entries += a.text->length + slots;
         // Other threads only for at least about 10 us of work.
         bool const long_work = each * entries * w.query_width() > 40'000;
-        products.run(left * c.kv_heads, long_work, attend);
+        products.run(groups_.size() * c.kv_heads, long_work, attend);
         products.multiply(*layer.out, attention_.data(), left, update_.data());
         normalise(layer.mlp_norm, left);
         products.multiply(*layer.gate_up, normed_.data(), left, gate_up_.data());

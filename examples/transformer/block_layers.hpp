@@ -10,6 +10,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "transformer/aligned_array.hpp"
+#include "transformer/attention_groups.hpp"
 #include "transformer/block_drafter.hpp"
 #include "transformer/draft_vocabulary.hpp"
 #include "transformer/drafter_products.hpp"
@@ -134,6 +135,7 @@ private:
     std::vector<std::size_t> with_term_;
     std::size_t scores_per_thread_;
     aligned_array<float> scores_;
+    attention_groups groups_;
 };
 
 }  // namespace multidraft::examples

@@ -10,6 +10,7 @@
 #include "multidraft/base/error.hpp"
 #include "transformer/aligned_array.hpp"
 #include "transformer/attended.hpp"
+#include "transformer/attention_groups.hpp"
 #include "transformer/call_checks.hpp"
 #include "transformer/draft_vocabulary.hpp"
 #include "transformer/drafter_products.hpp"
@@ -82,7 +83,7 @@ eagle_head_weights::implementation::implementation(std::filesystem::path const& 
         refuse("options.tree_entries", options.tree_entries, "must be in [0, 2^20]");
     check_target(directory);
     context_limit = std::min(its.context_limit, sizes.max_positions);
-    capacity = kernels::round_up(context_limit + options.tree_entries, kernels::key_block);
+    capacity = kernels::round_up(context_limit + options.tree_entries, kernels::lanes);
 
     std::int64_t const hidden = sizes.hidden;
     std::int64_t const matrices = hidden * (feature_size() + 3 * std::int64_t{query_width()} +
@@ -324,18 +325,23 @@ struct eagle_head_model::implementation {
         for (std::size_t r = 0; r < going.size(); ++r)
             rotate(queries.data() + r * size(w.query_width()), c.heads, batch.positions[size(going[r])]);
         std::int32_t const group = c.heads / c.kv_heads;
+        groups.set(left, group, c.kv_heads, products.threads(), [](std::int32_t) { return true; });
         auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
             for (std::int32_t i = begin; i < end; ++i) {
                 std::int32_t const h = i % c.kv_heads;
-                std::size_t const row = size(i / c.kv_heads);
-                std::size_t const at = row * size(w.query_width()) + size(h * group) * size(c.head_dim);
-                kernels::attend(cache.view(0, h), queries.data() + at, group, attended.of(size(going[row])),
-                                scores.data() + size(thread) * scores_per_thread, attention.data() + at);
+                groups.attend(i / c.kv_heads, cache.view(0, h), group, scores.data() + size(thread) * scores_per_thread,
+                              [&](std::int32_t r) {
+                                  std::size_t const at =
+                                      size(r) * size(w.query_width()) + size(h * group) * size(c.head_dim);
+                                  auto const runs = attended.of(size(going[size(r)]));
+                                  return kernels::token_attention{queries.data() + at, attention.data() + at,
+                                                                  runs.data(), runs.size()};
+                              });
             }
         };
         // Other threads only for at least about 10 us of work.
         bool const long_work = std::int64_t{left} * (first_entry + first + rows) * w.query_width() > 40'000;
-        products.run(left * c.kv_heads, long_work, attend);
+        products.run(groups.size() * c.kv_heads, long_work, attend);
         products.multiply(*w.out, attention.data(), left, update.data());
         auto const add_and_normalise = [&](std::vector<float> const& scale) {
             for (std::size_t r = 0; r < going.size(); ++r)
@@ -370,6 +376,7 @@ struct eagle_head_model::implementation {
     aligned_array<float> states;        ///< by entry: its own
     attended_entries attended, listed;  ///< without and with the entry of a text's first token
     std::vector<std::int32_t> going;    ///< tokens of a block
+    attention_groups groups;            ///< of these
 
     aligned_array<float> residual, inputs, normed, update, queries, keys_values, attention, gate_up, activation;
     aligned_array<float> short_rows;

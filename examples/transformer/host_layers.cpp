@@ -127,6 +127,8 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
     };
     std::int32_t left = all;
     std::int32_t const queries = c.heads / c.kv_heads;
+    groups_.set(all, queries, c.kv_heads, active,
+                [&](std::int32_t r) { return rows[size(r)].cache == rows[size(r - 1)].cache; });
     for (std::int32_t l = 0; l < c.layers; ++l) {
         transformer_weights::implementation::layer const& layer = w.layers[size(l)];
         normalise(layer.attention_norm, all);
@@ -138,19 +140,27 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
             if (ends == 0) return;
             left = ends;
             narrow(residual_);
+            groups_.set(ends, queries, c.kv_heads, active, [&](std::int32_t k) {
+                return rows[size(wanted[size(k)])].cache == rows[size(wanted[size(k - 1)])].cache;
+            });
         }
+        auto const row_of = [&](std::int32_t r) { return size(last ? wanted[size(r)] : r); };
         auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
             for (std::int32_t i = begin; i < end; ++i) {
-                std::size_t const r = size(i / c.kv_heads);
+                std::int32_t const g = i / c.kv_heads;
                 std::int32_t const h = i % c.kv_heads;
-                std::size_t const row = last ? size(wanted[r]) : r;
                 std::size_t const head = size(h) * size(queries) * size(c.head_dim);
-                kernels::attend(rows[row].cache->view(l, h), qkv_.data() + row * qkv_width + head, queries,
-                                attended.of(row), scores_.data() + size(thread) * scores_per_thread_,
-                                attention_.data() + r * query_width + head);
+                groups_.attend(g, rows[row_of(groups_.of(g).first)].cache->view(l, h), queries,
+                               scores_.data() + size(thread) * scores_per_thread_, [&](std::int32_t r) {
+                                   auto const runs = attended.of(row_of(r));
+                                   return kernels::token_attention{qkv_.data() + row_of(r) * qkv_width + head,
+                                                                   attention_.data() + size(r) * query_width + head,
+                                                                   runs.data(), runs.size()};
+                               });
             }
         };
-        threads_.run(left * c.kv_heads, threads_for(std::int64_t{left} * length * w.query_width(), 40'000), attend);
+        threads_.run(groups_.size() * c.kv_heads, threads_for(std::int64_t{left} * length * w.query_width(), 40'000),
+                     attend);
         multiply(*layer.out, attention_.data(), left, update_.data());
         normalise(layer.mlp_norm, left);
         multiply(*layer.gate_up, normed_.data(), left, gate_up_.data());

@@ -9,6 +9,7 @@
 
 #include "transformer/aligned_array.hpp"
 #include "transformer/attended.hpp"
+#include "transformer/attention_groups.hpp"
 #include "transformer/key_value_cache.hpp"
 #include "transformer/team.hpp"
 #include "transformer/weights.hpp"
@@ -59,6 +60,7 @@ private:
     aligned_array<std::byte> workspace_;
     std::size_t scores_per_thread_;
     aligned_array<float> scores_;
+    attention_groups groups_;
 
     team threads_;
     thread_choice choice_;

@@ -22,13 +22,13 @@ namespace {
 
 #if defined(__AVX512F__)
 constexpr std::int32_t vector_lanes = 16;
-constexpr std::int32_t vectors_of_sums = 16;  ///< that the registers hold beside the operands
+constexpr std::int32_t vectors_of_sums = 24;  ///< that the registers hold beside the operands
 #elif defined(__AVX2__)
 constexpr std::int32_t vector_lanes = 8;
-constexpr std::int32_t vectors_of_sums = 8;
+constexpr std::int32_t vectors_of_sums = 12;
 #elif defined(__aarch64__)
 constexpr std::int32_t vector_lanes = 4;
-constexpr std::int32_t vectors_of_sums = 16;
+constexpr std::int32_t vectors_of_sums = 24;
 #else
 constexpr std::int32_t vector_lanes = 4;
 constexpr std::int32_t vectors_of_sums = 8;
@@ -47,6 +47,7 @@ struct floats {
 
 constexpr std::size_t count_of(std::int32_t n) { return static_cast<std::size_t>(n); }
 constexpr std::int32_t smaller(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
+constexpr std::int32_t larger_of(std::int32_t a, std::int32_t b) { return a < b ? b : a; }
 
 MULTIDRAFT_INLINE vector splat(float value) { return vector{} + value; }
 
@@ -161,48 +162,57 @@ MULTIDRAFT_INLINE vector exponential(vector x) {
     return x < -87.0F ? vector{} : p * scale;
 }
 
-/// How many of 16 sums at a time `H` heads have registers for: 1, 2 or 4.
-constexpr std::int32_t sums_of(std::int32_t heads) {
-    std::int32_t const most = vectors_of_sums / (heads * parts);
+/// Queries whose sums are computed together, at most: each number of a key or a value is read once for all of them.
+constexpr std::int32_t most_queries = smaller(queries_together, vectors_of_sums / parts);
+
+/// How many of 16 sums at a time `Q` queries have registers for: 1, 2 or 4.
+constexpr std::int32_t sums_of(std::int32_t queries) {
+    std::int32_t const most = vectors_of_sums / (queries * parts);
     return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
 /// Fetches a cache line of the cache of keys and values: a long one is read from memory in every layer.
 MULTIDRAFT_INLINE void fetch_line(float const* at) { __builtin_prefetch(at, 0, 2); }
 
-/// The scores of `H` heads for `G` groups of 16 entries. Each score is one sum over d in order. The keys of the next
-/// groups are fetched meanwhile.
-template <std::int32_t H, std::int32_t G>
+/// The scores of `Q` queries for `G` groups of 16 entries. Each score is one sum over d in order. Number d of query q
+/// is `queries[d * Q + q]`. The keys of the next groups are fetched meanwhile.
+template <std::int32_t Q, std::int32_t G>
 MULTIDRAFT_INLINE void score_groups(float const* keys, std::int32_t dim, float const* queries, float* scores,
                                     std::int32_t stride) {
-    vector total[count_of(H)][count_of(G * parts)] = {};
+    vector total[count_of(Q)][count_of(G * parts)] = {};
     for (std::int32_t d = 0; d < dim; ++d) {
+        vector key[count_of(G * parts)];
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::int32_t v = 0; v < G * parts; ++v) {
             float const* const at = keys + (v / parts * dim + d) * lanes + v % parts * vector_lanes;
             if (v % parts == 0) fetch_line(at + G * dim * lanes);
-            vector key = load_vector(at);
-            keep_in_register(key);
+            key[v] = load_vector(at);
+        }
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::int32_t q = 0; q < Q; ++q) {
             MULTIDRAFT_EXAMPLE_UNROLL
-            for (std::int32_t h = 0; h < H; ++h) total[h][v] += key * queries[h * dim + d];
+            for (std::int32_t v = 0; v < G * parts; ++v) total[q][v] += key[v] * queries[d * Q + q];
         }
     }
     MULTIDRAFT_EXAMPLE_UNROLL
-    for (std::int32_t h = 0; h < H; ++h) {
+    for (std::int32_t q = 0; q < Q; ++q) {
         MULTIDRAFT_EXAMPLE_UNROLL
-        for (std::int32_t v = 0; v < G * parts; ++v) store_vector(scores + h * stride + v * vector_lanes, total[h][v]);
+        for (std::int32_t v = 0; v < G * parts; ++v) store_vector(scores + q * stride + v * vector_lanes, total[q][v]);
     }
 }
 
-/// The scores of `H` heads for the entries 0 .. `entries`, rounded up to whole blocks.
-template <std::int32_t H>
+/// The scores of `Q` queries for the entries 0 .. `entries`, rounded up to whole vectors.
+template <std::int32_t Q>
 MULTIDRAFT_INLINE void score(attention_view const& cache, float const* queries, std::int32_t entries, float* scores,
                              std::int32_t stride) {
-    constexpr std::int32_t groups = sums_of(H);
-    static_assert(key_block % (groups * lanes) == 0);
-    for (std::int32_t e = 0; e < round_up(entries, key_block); e += groups * lanes)
-        score_groups<H, groups>(cache.keys + static_cast<std::ptrdiff_t>(e) * cache.head_dim, cache.head_dim, queries,
-                                scores + e, stride);
+    constexpr std::int32_t groups = sums_of(Q);
+    float const* keys = cache.keys;
+    std::int32_t e = 0;
+    for (; e + (groups - 1) * lanes < entries; e += groups * lanes, keys += groups * lanes * cache.head_dim)
+        score_groups<Q, groups>(keys, cache.head_dim, queries, scores + e, stride);
+    if constexpr (groups > 1)
+        for (; e < entries; e += lanes, keys += lanes * cache.head_dim)
+            score_groups<Q, 1>(keys, cache.head_dim, queries, scores + e, stride);
 }
 
 /// Replaces the first `count` scores by exp(scale * (score - largest)) and returns their sum. Lanes beyond `count` in
@@ -225,65 +235,138 @@ MULTIDRAFT_INLINE float exponentials(float* scores, std::int32_t count, float sc
 /// How many entries ahead values are fetched.
 constexpr std::ptrdiff_t entries_ahead = 24;
 
-/// The weighted sums of 16 C numbers of the values for `H` heads, in the order of the attended entries; `out` has whole
-/// vectors.
-template <std::int32_t H, std::int32_t C>
-MULTIDRAFT_INLINE void gather(attention_view const& cache, run const* attended, std::size_t runs, float const* weights,
-                              std::int32_t stride, float const* totals, std::int32_t from, float* out) {
+/// Adds, for `Q` queries, the weighted values of some entries, in their order, to 16 C numbers of their sums.
+template <std::int32_t Q, std::int32_t C>
+MULTIDRAFT_INLINE void gather_numbers(attention_view const& cache, run const* attended, std::size_t runs,
+                                      float const* weights, std::int32_t stride, std::int32_t from, float* sums) {
     std::int32_t const padded = round_up(cache.head_dim, lanes);
-    vector total[count_of(H)][count_of(C * parts)] = {};
+    vector total[count_of(Q)][count_of(C * parts)];
+    MULTIDRAFT_EXAMPLE_UNROLL
+    for (std::int32_t q = 0; q < Q; ++q) {
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::int32_t v = 0; v < C * parts; ++v)
+            total[q][v] = load_vector(sums + q * padded + from + v * vector_lanes);
+    }
     for (std::size_t k = 0; k < runs; ++k) {
         float const* value = cache.values + static_cast<std::ptrdiff_t>(attended[k].first) * padded + from;
         for (std::int32_t i = 0; i < attended[k].count; ++i, ++weights, value += padded) {
+            vector entry[count_of(C * parts)];
             MULTIDRAFT_EXAMPLE_UNROLL
             for (std::int32_t v = 0; v < C * parts; ++v) {
                 if (v % parts == 0) fetch_line(value + entries_ahead * padded + v * vector_lanes);
-                vector entry = load_vector(value + v * vector_lanes);
-                keep_in_register(entry);
+                entry[v] = load_vector(value + v * vector_lanes);
+            }
+            MULTIDRAFT_EXAMPLE_UNROLL
+            for (std::int32_t q = 0; q < Q; ++q) {
                 MULTIDRAFT_EXAMPLE_UNROLL
-                for (std::int32_t h = 0; h < H; ++h) total[h][v] += entry * weights[h * stride];
+                for (std::int32_t v = 0; v < C * parts; ++v) total[q][v] += entry[v] * weights[q * stride];
             }
         }
     }
     MULTIDRAFT_EXAMPLE_UNROLL
-    for (std::int32_t h = 0; h < H; ++h) {
-        float const inverse = 1.0F / totals[h];
+    for (std::int32_t q = 0; q < Q; ++q) {
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::int32_t v = 0; v < C * parts; ++v)
-            store_vector(out + h * padded + from + v * vector_lanes, total[h][v] * inverse);
+            store_vector(sums + q * padded + from + v * vector_lanes, total[q][v]);
     }
 }
 
-template <std::int32_t H>
-MULTIDRAFT_INLINE void attend_heads(attention_view const& cache, float const* queries, run const* attended,
-                                    std::size_t runs, float* scratch, float* out) {
-    std::int32_t const entries = attended[runs - 1].first + attended[runs - 1].count;
-    std::int32_t const stride = round_up(entries, key_block);
-    score<H>(cache, queries, entries, scratch, stride);
-    float totals[count_of(H)];
-    for (std::int32_t h = 0; h < H; ++h) {
-        float* const scores = scratch + h * stride;
-        std::int32_t count = 0;
-        for (std::size_t k = 0; k < runs; ++k) {
-            if (attended[k].first != count)
-                __builtin_memmove(scores + count, scores + attended[k].first,
-                                  static_cast<std::size_t>(attended[k].count) * sizeof(float));
-            count += attended[k].count;
-        }
-        totals[h] = exponentials(scores, count, cache.scale);
-    }
-    // The sums go to memory in whole vectors first: a store of part of one here would cost `gather` its registers.
-    constexpr std::int32_t together = sums_of(H);
+/// The same for all numbers.
+template <std::int32_t Q>
+MULTIDRAFT_INLINE void gather(attention_view const& cache, run const* attended, std::size_t runs, float const* weights,
+                              std::int32_t stride, float* sums) {
+    constexpr std::int32_t together = sums_of(Q);
     std::int32_t const padded = round_up(cache.head_dim, lanes);
-    float* const sums = scratch + H * stride;
     std::int32_t from = 0;
     for (; from + together * lanes <= padded; from += together * lanes)
-        gather<H, together>(cache, attended, runs, scratch, stride, totals, from, sums);
+        gather_numbers<Q, together>(cache, attended, runs, weights, stride, from, sums);
     if constexpr (together > 1)
-        for (; from < padded; from += lanes) gather<H, 1>(cache, attended, runs, scratch, stride, totals, from, sums);
-    for (std::int32_t h = 0; h < H; ++h)
-        for (std::int32_t d = 0; d < cache.head_dim; d += lanes)
-            store(out + h * cache.head_dim + d, load(sums + h * padded + d), smaller(lanes, cache.head_dim - d));
+        for (; from < padded; from += lanes) gather_numbers<Q, 1>(cache, attended, runs, weights, stride, from, sums);
+}
+
+/// Adds the weighted values of the entries of `attended` from the `done`th on to the sums of the `heads` queries of a
+/// token.
+template <std::int32_t H = 1>
+void gather_rest(attention_view const& cache, token_attention const& of, std::int32_t heads, std::int32_t done,
+                 float const* weights, std::int32_t stride, float* sums) {
+    if constexpr (H < most_queries)
+        if (heads != H) return gather_rest<H + 1>(cache, of, heads, done, weights, stride, sums);
+    run const* rest = of.attended;
+    std::size_t left = of.runs;
+    if (done > 0) {
+        // These are all in the first run.
+        run const first{rest->first + done, rest->count - done};
+        gather<H>(cache, &first, 1, weights + done, stride, sums);
+        weights += rest->count;
+        ++rest;
+        --left;
+    }
+    gather<H>(cache, rest, left, weights, stride, sums);
+}
+
+/// Some heads of some tokens, `Q` queries.
+template <std::int32_t Q>
+void attend_queries(attention_view const& cache, token_attention const* tokens, std::int32_t count, std::int32_t head,
+                    std::int32_t heads, float* scratch) {
+    std::int32_t const dim = cache.head_dim;
+    std::int32_t const padded = round_up(dim, lanes);
+    // What is first in all of them is gathered for all at once.
+    std::int32_t entries = 0;
+    std::int32_t common = tokens[0].attended[0].count;
+    for (std::int32_t t = 0; t < count; ++t) {
+        run const* const attended = tokens[t].attended;
+        run const& last = attended[tokens[t].runs - 1];
+        entries = larger_of(entries, last.first + last.count);
+        common = smaller(common, attended[0].first == 0 ? attended[0].count : 0);
+    }
+    std::int32_t const stride = round_up(entries, lanes);
+    float* const scores = scratch;
+    float* const sums = scores + Q * stride;
+    float* const queries = sums + Q * padded;
+    for (std::int32_t q = 0; q < Q; ++q) {
+        float const* const from = tokens[q / heads].queries + (head + q % heads) * dim;
+        for (std::int32_t d = 0; d < dim; ++d) queries[d * Q + q] = from[d];
+    }
+    score<Q>(cache, queries, entries, scores, stride);
+    float totals[count_of(Q)];
+    for (std::int32_t q = 0; q < Q; ++q) {
+        token_attention const& of = tokens[q / heads];
+        float* const own = scores + q * stride;
+        std::int32_t attended = 0;
+        for (std::size_t k = 0; k < of.runs; ++k) {
+            if (of.attended[k].first != attended)
+                __builtin_memmove(own + attended, own + of.attended[k].first,
+                                  static_cast<std::size_t>(of.attended[k].count) * sizeof(float));
+            attended += of.attended[k].count;
+        }
+        totals[q] = exponentials(own, attended, cache.scale);
+    }
+    for (std::int32_t i = 0; i < Q * padded; ++i) sums[i] = 0;
+    if (count == 1) {
+        gather<Q>(cache, tokens[0].attended, tokens[0].runs, scores, stride, sums);
+    } else {
+        run const first{0, common};
+        gather<Q>(cache, &first, 1, scores, stride, sums);
+        for (std::int32_t t = 0; t < count; ++t)
+            gather_rest(cache, tokens[t], heads, common, scores + t * heads * stride, stride,
+                        sums + t * heads * padded);
+    }
+    for (std::int32_t q = 0; q < Q; ++q) {
+        vector const inverse = splat(1.0F / totals[q]);
+        float* const out = tokens[q / heads].out + (head + q % heads) * dim;
+        for (std::int32_t d = 0; d < dim; d += lanes)
+            store(out + d, for_parts([&](vector v) { return v * inverse; }, load(sums + q * padded + d)),
+                  smaller(lanes, dim - d));
+    }
+}
+
+/// The same for a number of queries that is not known when this is compiled.
+template <std::int32_t Q = most_queries>
+void attend_some(attention_view const& cache, token_attention const* tokens, std::int32_t count, std::int32_t head,
+                 std::int32_t heads, float* scratch) {
+    if constexpr (Q > 1)
+        if (count * heads != Q) return attend_some<Q - 1>(cache, tokens, count, head, heads, scratch);
+    attend_queries<Q>(cache, tokens, count, head, heads, scratch);
 }
 
 // --- What kernels.hpp declares ---------------------------------------------------------------------------------------
@@ -348,16 +431,25 @@ void rotate_head(float* head, float const* cosines, float const* sines, std::int
     }
 }
 
-void attend_entries(attention_view const& cache, float const* queries, std::int32_t heads, run const* attended,
-                    std::size_t runs, float* scratch, float* out) {
-    for (; heads >= 4; heads -= 4, queries += 4 * cache.head_dim, out += 4 * cache.head_dim)
-        attend_heads<4>(cache, queries, attended, runs, scratch, out);
-    if (heads == 3) attend_heads<3>(cache, queries, attended, runs, scratch, out);
-    if (heads == 2) attend_heads<2>(cache, queries, attended, runs, scratch, out);
-    if (heads == 1) attend_heads<1>(cache, queries, attended, runs, scratch, out);
+void attend_tokens(attention_view const& cache, token_attention const* tokens, std::int32_t count, std::int32_t heads,
+                   float* scratch) {
+    // Groups of heads, and of tokens where all heads of several are few; all as even as possible.
+    std::int32_t const head_groups = (heads + most_queries - 1) / most_queries;
+    std::int32_t const together = larger_of(1, most_queries / heads);
+    for (std::int32_t groups = (count + together - 1) / together; groups > 0; --groups) {
+        std::int32_t const of_group = (count + groups - 1) / groups;
+        std::int32_t head = 0;
+        for (std::int32_t left = head_groups; left > 0; --left) {
+            std::int32_t const some = (heads - head + left - 1) / left;
+            attend_some(cache, tokens, of_group, head, some, scratch);
+            head += some;
+        }
+        tokens += of_group;
+        count -= of_group;
+    }
 }
 
-constexpr loops compiled_loops{round_numbers, norm_numbers, gate_numbers, rotate_head, attend_entries};
+constexpr loops compiled_loops{round_numbers, norm_numbers, gate_numbers, rotate_head, attend_tokens};
 
 }  // namespace
 }  // namespace multidraft::examples::kernels

@@ -8,14 +8,14 @@
 
 namespace multidraft::examples::kernels {
 
-/// See kernels.hpp; the runs of `attend` are an array and its length.
+/// See kernels.hpp; the tokens of `attend` are an array and its length.
 struct loops {
     void (*round)(float const* from, std::size_t n, bfloat16* to);
     void (*norm)(float* x, float const* add, float const* weight, std::int32_t n, float eps, float* out);
     void (*gated)(float const* gate_up, std::int32_t n, float* out);
     void (*rotate)(float* head, float const* cosines, float const* sines, std::int32_t half);
-    void (*attend)(attention_view const& cache, float const* queries, std::int32_t heads, run const* attended,
-                   std::size_t runs, float* scratch, float* out);
+    void (*attend)(attention_view const& cache, token_attention const* tokens, std::int32_t count, std::int32_t heads,
+                   float* scratch);
 };
 
 // By the instructions that they need: null where the compiler has not got them.

@@ -34,9 +34,8 @@ void rotate(float* head, float const* cosines, float const* sines, std::int32_t 
     here().rotate(head, cosines, sines, half);
 }
 
-void attend(attention_view const& cache, float const* queries, std::int32_t heads, std::span<run const> attended,
-            float* scratch, float* out) {
-    here().attend(cache, queries, heads, attended.data(), attended.size(), scratch, out);
+void attend(attention_view const& cache, std::span<token_attention const> tokens, std::int32_t heads, float* scratch) {
+    here().attend(cache, tokens.data(), static_cast<std::int32_t>(tokens.size()), heads, scratch);
 }
 
 }  // namespace multidraft::examples::kernels

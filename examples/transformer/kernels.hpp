@@ -33,8 +33,7 @@ struct run {
     std::int32_t count;
 };
 
-inline constexpr std::int32_t lanes = 16;      ///< numbers handled at a time
-inline constexpr std::int32_t key_block = 64;  ///< entries whose scores are computed together
+inline constexpr std::int32_t lanes = 16;  ///< numbers handled at a time
 
 [[nodiscard]] constexpr std::int32_t round_up(std::int32_t n, std::int32_t multiple) noexcept {
     return (n + multiple - 1) / multiple * multiple;
@@ -61,14 +60,25 @@ struct attention_view {
     float scale;  ///< of the scores, 1 / sqrt(head_dim)
 };
 
+/// A token's attention for the query heads that share a key-value head: `queries` and `out` hold them one after the
+/// other.
+struct token_attention {
+    float const* queries;
+    float* out;
+    run const* attended;  ///< in order, at least one entry in each
+    std::size_t runs;
+};
+
+/// Queries, heads of a token or of several, that `attend` takes together at most.
+inline constexpr std::int32_t queries_together = 6;
+
 /// Floats of scratch that `attend` needs with a cache of that capacity.
 [[nodiscard]] constexpr std::size_t attention_scratch(std::int32_t capacity, std::int32_t head_dim) noexcept {
-    return 4 * static_cast<std::size_t>(round_up(capacity, key_block) + round_up(head_dim, lanes));
+    return queries_together * static_cast<std::size_t>(round_up(capacity, lanes) + 2 * round_up(head_dim, lanes));
 }
 
-/// One token's attention for the `heads` query heads that share a key-value head: `queries` and `out` hold them one
-/// after the other. Keys are read up to the next multiple of `key_block` entries.
-void attend(attention_view const& cache, float const* queries, std::int32_t heads, std::span<run const> attended,
-            float* scratch, float* out);
+/// The attention of tokens of one sequence, for `heads` query heads that share a key-value head. Each number of the
+/// cache is read once for several tokens. Keys are read up to the next multiple of `lanes` entries.
+void attend(attention_view const& cache, std::span<token_attention const> tokens, std::int32_t heads, float* scratch);
 
 }  // namespace multidraft::examples::kernels

@@ -14,7 +14,7 @@ namespace multidraft::examples {
 /// One entry per token, in each head of each layer. Pages that were never written take no memory.
 class key_value_cache {
 public:
-    /// `capacity`: entries, a multiple of `kernels::key_block`.
+    /// `capacity`: entries, a multiple of `kernels::lanes`.
     key_value_cache(std::int32_t layers, std::int32_t heads, std::int32_t head_dim, std::int32_t capacity)
         : layers_(layers),
           heads_(heads),

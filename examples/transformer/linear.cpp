@@ -295,16 +295,9 @@ bool has_kernel_of(product::input_form form) {
     return std::ranges::any_of(product::kernels(), [&](kernel const* k) { return k->inputs == form; });
 }
 
-/// In a cache the order of the weights counts: packed for many outputs at a time they are read sequentially, and no sum
-/// has to be reduced over a vector. oneDNN does this, with any number of rows, where it has AVX-512; its products of
-/// fewer bits are padded to 16 rows.
-bool suits_onednn(precision numbers, std::size_t model_bytes) {
-    if (numbers == precision::int8 || keeps_blocks(numbers)) return false;
-    if (numbers == precision::bf16 && multiplies_by_tiles()) return !has_kernel_of(product::input_form::tiles);
-    auto const isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-    auto const need = static_cast<unsigned>(numbers == precision::bf16 ? dnnl::cpu_isa::avx512_core_bf16
-                                                                       : dnnl::cpu_isa::avx512_core);
-    return (isa & need) == need && model_bytes <= cached_bytes;
+/// Where the CPU has tiles that the compiler of the kernels does not know.
+bool suits_onednn(precision numbers) {
+    return numbers == precision::bf16 && multiplies_by_tiles() && !has_kernel_of(product::input_form::tiles);
 }
 
 }  // namespace
@@ -369,8 +362,7 @@ struct linear_maker::library {
 
 linear_maker::linear_maker(precision numbers, multiplier by, std::size_t model_bytes, std::int32_t most_rows)
     : numbers_(numbers), memory_(std::make_unique<weight_memory>()) {
-    bool const by_library =
-        by == multiplier::onednn || (by == multiplier::automatic && suits_onednn(numbers, model_bytes));
+    bool const by_library = by == multiplier::onednn || (by == multiplier::automatic && suits_onednn(numbers));
     if (!by_library) return;
     if (numbers == precision::int8 || keeps_blocks(numbers))
         throw std::runtime_error("oneDNN multiplies bf16 and f32 only");

@@ -1,8 +1,9 @@
 // The matrices of a model and their multiplication.
 //
 // By product.hpp: a call with few rows takes the time of reading the weights, and further rows what their multiply-adds
-// take, which is little where the CPU multiplies bfloat16 by tiles of 16 rows (AMX). With AVX-512 and without tiles
-// oneDNN multiplies models that stay in a cache (see matmul.hpp; bench/transformer_bench.cpp compares the two).
+// take, which is little where the CPU multiplies bfloat16 by pairs (AVX512_BF16) or by tiles of 16 rows (AMX). oneDNN
+// (see matmul.hpp) is what bench/transformer_bench.cpp compares with, and multiplies where the compiler has no tiles
+// but the CPU has.
 #pragma once
 
 #include <cstddef>

@@ -13,6 +13,7 @@ struct multiply_add {
     using vector = __m256;
     using operand = __m256;
     static constexpr std::size_t vectors = 2;
+    static constexpr bool keeps_inputs = false;
     static constexpr std::size_t parts = 2;
     static constexpr std::ptrdiff_t group_input_bytes = 8;
     static constexpr std::int32_t together = 6;

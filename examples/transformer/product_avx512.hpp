@@ -11,6 +11,7 @@ namespace {
 struct vectors_of_16 {
     using vector = __m512;
     static constexpr std::size_t vectors = 1;
+    static constexpr bool keeps_inputs = true;
     static constexpr std::int32_t together = 12;
     static constexpr std::int32_t of_many = together;
     static constexpr std::size_t panels(std::size_t rows) {

@@ -42,6 +42,7 @@ struct multiply_add {
     using vector = four;
     using operand = four;
     static constexpr std::size_t vectors = 4;
+    static constexpr bool keeps_inputs = false;
     static constexpr std::size_t parts = 2;
     static constexpr std::ptrdiff_t group_input_bytes = 8;
 #if defined(__aarch64__)

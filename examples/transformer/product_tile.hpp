@@ -14,6 +14,8 @@
 //   the groups of a block, and `read_operands<part>(weights, scales, operands)` takes them.
 // - `together`: the most rows R; `of_many`: about as many in a call of many; `panels(R)`: the N for so many rows. There
 //   are enough independent sums to hide the latency of the additions, few enough for the registers.
+// - `keeps_inputs`: whether the registers also hold the weights of N panels, so that an input is read once for all of
+//   them; otherwise it is read again for each.
 // - With inputs in 8 bits: `integers`, the type of the vectors of weights; see product_bytes.hpp.
 // - `half_bytes`, where three vectors times 3 or 4 rows are enough sums and one or two panels are not: the bytes of a
 //   vector in a part. `add_wide<R, part>(weights, half, inputs, sums)` takes a panel and the vector that lies `half`
@@ -138,27 +140,50 @@ struct unit<A> {
     static constexpr std::ptrdiff_t fetches = (bytes + 63) / 64;
 };
 
-/// Adds the products of the parts of a group from `part` on. An input is read again for each panel: registers are for
-/// the sums. These are single vectors: g++ would store structures of them in every round.
+/// The weights of a part of a group.
+template <class A, std::size_t part>
+MULTIDRAFT_EXAMPLE_INLINE void read_part(std::byte const* from, typename unit<A>::scales const& scales,
+                                         typename A::operand (&w)[A::vectors]) {
+    if constexpr (arithmetic_in_blocks<A>)
+        A::template read_operands<part>(from, scales, w);
+    else
+        A::template read_operands<part>(from, w);
+}
+
+/// Adds the products of a panel and a row.
+template <class A, class Input>
+MULTIDRAFT_EXAMPLE_INLINE void add_input(typename A::operand const (&w)[A::vectors], Input const& x,
+                                         typename A::vector* sums) {
+    MULTIDRAFT_EXAMPLE_UNROLL
+    for (std::size_t v = 0; v < A::vectors; ++v) sums[v] = A::add(sums[v], w[v], x);
+}
+
+/// Adds the products of the parts of a group from `part` on. These are single vectors: g++ would store structures of
+/// them in every round.
 template <class A, std::size_t R, std::size_t N, std::size_t part = 0>
 MULTIDRAFT_EXAMPLE_INLINE void add_parts(std::byte const* weights, std::ptrdiff_t panel_bytes, std::byte const* inputs,
                                          typename unit<A>::scales const (&scales)[N],
                                          typename A::vector (&sums)[R * N * A::vectors]) {
-    MULTIDRAFT_EXAMPLE_UNROLL
-    for (std::size_t n = 0; n < N; ++n) {
-        std::byte const* const from = weights + static_cast<std::ptrdiff_t>(n) * panel_bytes;
-        typename A::operand w[A::vectors];
-        if constexpr (arithmetic_in_blocks<A>)
-            A::template read_operands<part>(from, scales[n], w);
-        else
-            A::template read_operands<part>(from, w);
+    if constexpr (A::keeps_inputs) {
+        typename A::operand w[N][A::vectors];
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::size_t n = 0; n < N; ++n)
+            read_part<A, part>(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes, scales[n], w[n]);
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::size_t r = 0; r < R; ++r) {
             auto const x = A::template input_at<part>(inputs + static_cast<std::ptrdiff_t>(r) * input_step);
             MULTIDRAFT_EXAMPLE_UNROLL
-            for (std::size_t v = 0; v < A::vectors; ++v) {
-                auto& sum = sums[(r * N + n) * A::vectors + v];
-                sum = A::add(sum, w[v], x);
+            for (std::size_t n = 0; n < N; ++n) add_input<A>(w[n], x, sums + (r * N + n) * A::vectors);
+        }
+    } else {
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::size_t n = 0; n < N; ++n) {
+            typename A::operand w[A::vectors];
+            read_part<A, part>(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes, scales[n], w);
+            MULTIDRAFT_EXAMPLE_UNROLL
+            for (std::size_t r = 0; r < R; ++r) {
+                auto const x = A::template input_at<part>(inputs + static_cast<std::ptrdiff_t>(r) * input_step);
+                add_input<A>(w, x, sums + (r * N + n) * A::vectors);
             }
         }
     }
@@ -395,6 +420,13 @@ void multiply_some(std::int32_t rows, task const& t, std::int32_t p, std::int32_
         multiply_some<A, R - 1, streams>(rows, t, p, end, inputs, output, others);
 }
 
+/// The tiles that so many rows and `width` panels are.
+template <class A>
+constexpr std::int32_t tiles_of(std::size_t rows, std::int32_t width) {
+    if (wide<A>(rows) && width == 3) return 2;
+    return static_cast<std::int32_t>(A::panels(rows)) == width ? 1 : width;
+}
+
 template <class A>
 void multiply(task const& t) {
     flush_denormals const scope;
@@ -411,11 +443,13 @@ void multiply(task const& t) {
     // fetched.
     constexpr std::int32_t width = wide<A>(A::of_many) ? 3 : 2;
     std::ptrdiff_t const panel_bytes = t.steps / unit<A>::steps * unit<A>::bytes;
+    std::ptrdiff_t fetches = 0;
+    for (std::int32_t g = 0; g < groups.count; ++g)
+        fetches += tiles_of<A>(static_cast<std::size_t>(groups.size(g)), width) * t.steps * unit<A>::fetches;
     for (std::int32_t p = t.first; p < t.last; p += width) {
         std::int32_t const end = smaller(p + width, t.last);
         std::int32_t const next = smaller(end + width, t.last);
-        std::ptrdiff_t const calls = std::ptrdiff_t{groups.count} * 2 * t.steps * unit<A>::fetches;
-        fetched others{t.weights + end * panel_bytes, ((next - end) * panel_bytes + calls - 1) / calls};
+        fetched others{t.weights + end * panel_bytes, ((next - end) * panel_bytes + fetches - 1) / fetches};
         std::byte const* inputs = t.inputs;
         float* output = t.output;
         for (std::int32_t g = 0; g < groups.count; ++g) {

@@ -38,7 +38,7 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
     if (context_limit > (1 << 24)) {
         refuse("options.context_limit", context_limit, "at most 2^24 positions: set a smaller limit");
     }
-    capacity = kernels::round_up(context_limit + options.tree_entries, kernels::key_block);
+    capacity = kernels::round_up(context_limit + options.tree_entries, kernels::lanes);
 
     // From the blocks as they are: a call of few rows takes the time of reading.
     bool const stays = tensors.in_blocks() && options.by != multiplier::onednn;

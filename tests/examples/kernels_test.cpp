@@ -52,10 +52,11 @@ TEST(transformer_kernels, attention_sums_the_same_bits_wherever_entries_lie) {
             std::vector<float> apart = together;
             k::run const one{0, count};
             float const scale = 0.3F;
-            k::attend({keys.data(), values.data(), dim, scale}, queries.data(), heads, {&one, 1}, scratch.data(),
-                      together.data());
-            k::attend({scattered_keys.data(), scattered_values.data(), dim, scale}, queries.data(), heads, runs,
-                      scratch.data(), apart.data());
+            k::token_attention const contiguous{queries.data(), together.data(), &one, 1};
+            k::token_attention const scattered{queries.data(), apart.data(), runs.data(), runs.size()};
+            k::attend({keys.data(), values.data(), dim, scale}, {&contiguous, 1}, heads, scratch.data());
+            k::attend({scattered_keys.data(), scattered_values.data(), dim, scale}, {&scattered, 1}, heads,
+                      scratch.data());
             ASSERT_TRUE(same_bits(together, apart)) << dim << " " << heads;
             ASSERT_EQ(together.back(), -7.0F);
             for (std::int32_t h = 0; h < heads; ++h) {  // against plain sums in double
@@ -76,6 +77,55 @@ TEST(transformer_kernels, attention_sums_the_same_bits_wherever_entries_lie) {
                     }
                     ASSERT_NEAR(together[static_cast<std::size_t>(h * dim + d)], expected, 2e-5);
                 }
+            }
+        }
+    }
+}
+
+TEST(transformer_kernels, attention_of_several_tokens_has_the_bits_of_each) {
+    namespace k = multidraft::examples::kernels;
+    std::mt19937 random(2);
+    std::normal_distribution<float> normal;
+    auto const below = [&](std::int32_t n) {
+        return static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(n));
+    };
+    std::int32_t const capacity = 160;
+    for (std::int32_t const dim : {2, 24, 64, 80}) {
+        for (std::int32_t const heads : {1, 2, 3, 6, 7, 13}) {
+            for (std::int32_t const count : {1, 2, 5, 8, 13}) {
+                std::vector<float> keys(static_cast<std::size_t>(capacity * dim));
+                std::vector<float> values(static_cast<std::size_t>(capacity * k::round_up(dim, k::lanes)));
+                for (float& x : keys) x = normal(random);
+                for (float& x : values) x = normal(random);
+                k::attention_view const cache{keys.data(), values.data(), dim, 0.3F};
+                std::size_t const numbers = static_cast<std::size_t>(heads * dim);
+                std::vector<float> queries(static_cast<std::size_t>(count) * numbers);
+                for (float& x : queries) x = normal(random);
+                std::vector<float> together(queries.size(), -7.0F);
+                std::vector<float> apart(queries.size(), 7.0F);
+                std::vector<float> scratch(k::attention_scratch(capacity, dim));
+                // As in trees: a text and some of the nodes after it; now and then a token without the text.
+                std::int32_t const text = below(3) == 0 ? 1 : 1 + below(120);
+                std::vector<std::vector<k::run>> runs(static_cast<std::size_t>(count));
+                std::vector<k::token_attention> tokens;
+                for (std::size_t t = 0; t < runs.size(); ++t) {
+                    if (below(8) > 0) runs[t].push_back({0, text + below(4)});
+                    std::int32_t next = runs[t].empty() ? below(8) : runs[t].back().count + 1;
+                    for (std::int32_t more = below(4) + (runs[t].empty() ? 1 : 0); more > 0; --more) {
+                        std::int32_t const length = 1 + below(3);
+                        runs[t].push_back({next, length});
+                        next += length + 1 + below(2);
+                    }
+                    tokens.push_back(
+                        {queries.data() + t * numbers, together.data() + t * numbers, runs[t].data(), runs[t].size()});
+                }
+                k::attend(cache, tokens, heads, scratch.data());
+                for (std::size_t t = 0; t < runs.size(); ++t) {
+                    k::token_attention const alone{queries.data() + t * numbers, apart.data() + t * numbers,
+                                                   runs[t].data(), runs[t].size()};
+                    k::attend(cache, {&alone, 1}, heads, scratch.data());
+                }
+                ASSERT_TRUE(same_bits(together, apart)) << dim << " " << heads << " " << count;
             }
         }
     }
