@@ -1,6 +1,8 @@
 // The costs of steps on this machine, measured once and kept in the user's cache: equal seeds give equal texts by them.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -100,7 +102,7 @@ void keep_times(std::filesystem::path const& file, std::string_view what, step_t
     auto json = to_json(times, how);
     json["of"] = what;
     auto part = file;
-    part += ".part";
+    part += "." + std::to_string(::getpid()) + ".part";
     std::error_code error;
     std::ofstream out(part);
     out << json.dump(2) << '\n';

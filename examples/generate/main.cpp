@@ -434,6 +434,8 @@ int run(int argc, char** argv) {
     if (chooses_by_default && (!repeatable || !costs.empty() || !kept_costs.empty())) tree = "auto";
     if (by_block && !many_texts && tree.empty() && budget_option->count() == 0 && (compare_all || how.trees_from_rows))
         tree = default_tree_of_block(options.sampling);
+    // The trees of many texts are shapes, not chosen from rows.
+    if (by_block && many_texts && tree.empty() && how.trees_from_rows) tree = default_tree();
     single.by_reach = tree == "reach";
     auto const [tree_text, shape] = shape_of(how, tree);
     bool const automatic = tree_text == "auto";

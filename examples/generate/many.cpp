@@ -99,7 +99,7 @@ int generate_many(std::shared_ptr<transformer_weights const> const& target, toke
     auto const run = [&](auto& draft) {
         if (!many.times) return continue_many(many_targets, draft, fixed_shapes(many.shape), options, all);
         batch_controller_options choices;
-        choices.nodes = many.budget * many.parallel;
+        choices.nodes = std::min(many.budget * many.parallel, batch_controller_options::most_nodes);
         choices.learns_times = true;  // those given are of calls for one text
         return continue_many(many_targets, draft, batch_controller(*many.times, choices), options, all);
     };

@@ -1,6 +1,7 @@
 #include "transformer/block_drafter.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -273,6 +274,11 @@ void short_block_drafter::rows(std::span<token_id const> text, std::span<token_i
     std::size_t const width = size(my.w.config.draft_vocabulary);
     for (std::size_t r = 0; r < count; ++r) {
         std::span<float const> const row = std::span<float const>(base_).subspan(r * width, width);
+        // A selection by size has no place for what is no number.
+        for (std::size_t k = 0; k < width; ++k)
+            if (std::isnan(row[k]))
+                refuse("rows", static_cast<std::int64_t>(r), my.w.vocabulary.token(static_cast<std::int32_t>(k)),
+                       "the logit of this token is not a number: the drafter's file is damaged");
         float const least = least_of_largest(row);
         auto equal = candidates_ - std::ranges::count_if(largest_, [&](float x) { return x > least; });
         std::size_t at = r * size(candidates_);

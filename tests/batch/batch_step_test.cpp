@@ -390,6 +390,19 @@ std::string refusal(Call const& call) {
     return "nothing was thrown";
 }
 
+TEST(batch_step, a_draft_may_leave_out_what_the_target_reads) {
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    std::vector<token_id> const text{4, 5, 6};
+    step.start();
+    EXPECT_EQ(refusal([&] { step.add_reading({.text = text, .in_draft = 4}); }),
+              "in_draft = 4: a cache holds at most all 3 tokens");
+    EXPECT_EQ(refusal([&] { step.add_reading({.text = text, .in_target = 3}); }),
+              "in_target = 3: a cache holds some of the tokens before the last of 3");
+    step.add_reading({.text = text, .in_target = 1, .in_draft = 3});
+    EXPECT_TRUE(step.next_level().empty());
+    EXPECT_EQ(step.target_inputs().size(), 2U);
+}
+
 TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
     batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
     std::vector<token_id> const text{1, 2, 3};

@@ -262,9 +262,46 @@ TEST(continuous_batching, texts_end_with_the_context) {
     while (loop.step()) {
     }
     auto const done = loop.take_finished();
-    auto const one = alone(a, chain(3), 16);
+    auto const one = alone(a, chain(3), 16, 16);
     EXPECT_EQ(done.at(0).result.tokens, one.tokens);
     EXPECT_EQ(done.at(0).result.reason, stop_reason::context_limit);
+}
+
+// The draft drafts as long as it has positions, and does not read a prompt that is longer than its context: however
+// many tokens of prompts a step reads, and whoever the neighbours are.
+TEST(continuous_batching, goes_on_after_the_context_of_the_draft) {
+    constexpr std::int32_t limit = 16;
+    std::vector<asked> requests(4);
+    for (std::size_t k = 0; k < requests.size(); ++k) {
+        requests[k].prompt.assign(std::vector<std::size_t>{10, 40, 16, 17}[k], static_cast<token_id>(k));
+        requests[k].options.max_tokens = 20;
+        requests[k].options.seed = 7;
+        requests[k].options.request = static_cast<std::uint32_t>(k);
+    }
+    for (std::int32_t const prompt_tokens : {256, 45, 8}) {
+        for (bool const together : {false, true}) {
+            model target(vocabulary, law_of_target(), 4);
+            model draft(vocabulary, law_of_draft(), 4, limit);
+            host_threads const threads(1);
+            auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads,
+                                                                              fixed_shapes(chain(3)), {prompt_tokens});
+            for (auto const& a : requests) {
+                loop.submit(a.prompt, a.options);
+                while (!together && loop.step()) {
+                }
+            }
+            while (loop.step()) {
+            }
+            auto const done = loop.take_finished();
+            ASSERT_EQ(done.size(), requests.size());
+            for (auto const& f : done)
+                expect_as_alone(f, requests[static_cast<std::size_t>(f.ticket)], chain(3), limit);
+            std::int64_t whole = 0;
+            for (auto const& f : done) whole += f.result.metrics.whole_steps.draft_calls;
+            EXPECT_EQ(loop.metrics().whole_steps.draft_calls, whole);
+            EXPECT_GT(whole, 0);
+        }
+    }
 }
 
 template <class Call>

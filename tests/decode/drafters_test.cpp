@@ -251,6 +251,52 @@ TEST(LookupDrafter, FindsWhatTheTextRepeats) {
     EXPECT_EQ(drafter.size(), 1);
 }
 
+/// Remembers the outcomes of its chains of two.
+class remembering_drafter : public static_tree_drafter<table_model<float>, draft::top_n> {
+public:
+    remembering_drafter(table_model<float>& draft, std::vector<std::vector<node_id>>& paths)
+        : static_tree_drafter(draft, chain(2)), paths_(&paths) {}
+
+    void learn(step_outcome const& outcome) {
+        EXPECT_EQ(outcome.tree.size(), size());
+        EXPECT_EQ(outcome.tree.tokens[1], tokens()[1]);
+        paths_->emplace_back(outcome.path.begin(), outcome.path.end());
+    }
+
+private:
+    std::vector<std::vector<node_id>>* paths_;
+};
+
+// The drafter within learns from its own part of the tree.
+TEST(LookupDrafter, TheOtherDrafterLearns) {
+    larger m;
+    generation_options options;
+    options.max_tokens = 200;
+    options.sampling.temperature = 0;
+    std::vector<std::vector<node_id>> alone;
+    std::vector<std::vector<node_id>> within;
+    make_speculative<verify::naive<law::deterministic>>(m.target, remembering_drafter(m.draft, alone))(
+        std::vector<token_id>{3, 1, 4}, options);
+    // A look-up that finds nothing, and one that does.
+    make_speculative<verify::naive<law::deterministic>>(
+        m.target, with_lookup(remembering_drafter(m.draft, within), {{1000, 1000}, 1, 1}))(
+        std::vector<token_id>{3, 1, 4}, options);
+    EXPECT_EQ(alone, within);
+    within.clear();
+    auto const mixed = make_speculative<verify::naive<law::deterministic>>(
+        m.target, with_lookup(remembering_drafter(m.draft, within), {{2, 1}, 3, 4}))(std::vector<token_id>{3, 1, 4},
+                                                                                     options);
+    std::int64_t learnt = 0;
+    for (auto const& path : within) {
+        ASSERT_LE(path.size(), 2U);
+        for (std::size_t k = 0; k < path.size(); ++k) EXPECT_EQ(path[k], static_cast<node_id>(k + 1));
+        learnt += static_cast<std::int64_t>(path.size());
+    }
+    EXPECT_EQ(static_cast<std::int64_t>(within.size()), mixed.metrics.target_calls);
+    EXPECT_GT(mixed.metrics.accepted, learnt);
+    EXPECT_GT(learnt, 0);
+}
+
 TEST(Drafters, KeepToTheirBudgets) {
     larger m;
     addressed_source source{addressed_uniforms(3)};
@@ -269,6 +315,15 @@ TEST(Drafters, KeepToTheirBudgets) {
     best_first_drawn_drafter drawn(m.draft, {9, 4, 3, 5, 0.0});
     drawn.grow(g, text, 4, w, source, count);
     EXPECT_EQ(drawn.size(), 10);
+    m.draft.keep(0, {});
+    // Room for what can be read, not for what the bounds alone allow.
+    best_first_drawn_drafter wide(m.draft, {9, 4, 1'000'000'000, 1'000'000'000, 0.0});
+    wide.grow(g, text, 4, w, source, count);
+    EXPECT_EQ(wide.size(), 10);
+    m.draft.keep(0, {});
+    best_first_top_drafter widest(m.draft, {9, 4, 1'000'000'000, 5});
+    widest.grow(g, text, 4, w, source, count);
+    EXPECT_EQ(widest.size(), 10);
     m.draft.keep(0, {});
     sequence_drafter sequences(m.draft, 5, 3);
     sequences.grow(g, text, 3, w, source, count);
@@ -296,6 +351,13 @@ TEST(Drafters, BadInputIsNamed) {
     has(message([] { lookup_drafter({{3, 1}, 0, 3}); }), "paths = 0");
     has(message([] { lookup_drafter({{3, 1}, 1, 0}); }), "length = 0");
     has(message([&] { sequence_drafter(m.draft, 0, 3); }), "sequences = 0");
+    has(message([&] {
+            addressed_source source{addressed_uniforms(3)};
+            generation_metrics count;
+            best_first_top_drafter top(m.draft, {9, 20, 100'000, 5});
+            top.grow(host_group{}, std::vector<token_id>{1}, 20, sampling_params{}, source, count);
+        }),
+        "width = 100000: the draft would read more than 2^16 nodes");
     has(message([&] { sequence_drafter(m.draft, 3, -1); }), "length = -1");
     has(message([&] { stochastic_beam_drafter(m.draft, {2, 0}); }), "widths[1] = 0");
     has(message([&] { best_first_top_drafter(m.draft, {0, 3, 2, 2}); }), "nodes = 0");

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -334,6 +335,14 @@ TEST_F(block_drafter, gives_short_rows) {
     std::vector<float> found(3);
     few.rows(std::vector<token_id>{1}, tokens, found);
     EXPECT_EQ(tokens, (std::vector<token_id>{0, 1, 5}));
+    // What is no number has no place among them: nothing is written.
+    drafter.tensors["norm.weight"].numbers[0] = std::numeric_limits<float>::quiet_NaN();
+    drafter.write(directory / "drafter");
+    load();
+    block_drafter_model damaged(weights);
+    md::examples::short_block_drafter none_of(damaged, 3);
+    EXPECT_MESSAGE(message_of<md::invalid_input>([&] { none_of.rows(std::vector<token_id>{1}, tokens, found); }),
+                   "rows[0] = 0: the logit of this token is not a number");
 }
 
 TEST_F(block_drafter, drafts_of_fewer_tokens_for_the_text_of_the_target) {

@@ -144,6 +144,8 @@ class Generate(unittest.TestCase):
                 (alone,) = objects("--prompt", PROMPT, *block, "--tree", "2x1", "--seed", "4")
                 self.assertEqual(alone["token_ids"], together[0]["token_ids"])
                 self.assertEqual(objects("--prompt-file", str(file), *block)[-1]["errors"], 0)
+                for more in (["--seed", "4"], ["--method", "nested_ranked_block/stratified"]):
+                    self.assertGreater(objects("--prompt-file", str(file), *block, *more)[-1]["drafted"], 0)
                 for more, reason in ((["--tree", "best"], "for one text, not with --prompt-file"),
                                      (["--candidates", "8"], "for one text")):
                     refused = run("--prompt-file", str(file), *block, *more)

@@ -57,15 +57,16 @@ inline std::vector<asked> random_requests(std::size_t count, std::uint64_t seed)
 }
 
 /// The loop of one request; where the draft's support ends early, which gives the nodes other numbers, one sequence.
-inline generation alone(asked const& a, topology const& shape, std::int32_t context_limit = 1 << 20) {
+inline generation alone(asked const& a, topology const& shape, std::int32_t context_limit = 1 << 20,
+                        std::int32_t context_limit_of_draft = 1 << 20) {
     auto const& w = a.options.draft_sampling.value_or(a.options.sampling);
     if (w.top_k == 0 && w.temperature > 0) {
         table_model<float> target(vocabulary, law_of_target(), context_limit);
-        table_model<float> draft(vocabulary, law_of_draft(), context_limit);
+        table_model<float> draft(vocabulary, law_of_draft(), context_limit_of_draft);
         return make_speculative<sampler_type, verifier_type>(target, draft, shape)(a.prompt, a.options);
     }
     model target(vocabulary, law_of_target(), 1, context_limit);
-    model draft(vocabulary, law_of_draft(), 1, context_limit);
+    model draft(vocabulary, law_of_draft(), 1, context_limit_of_draft);
     host_threads const threads(1);
     auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(shape));
     loop.submit(a.prompt, a.options);
@@ -74,16 +75,19 @@ inline generation alone(asked const& a, topology const& shape, std::int32_t cont
     return loop.take_finished().at(0).result;
 }
 
-inline void expect_as_alone(finished_request const& f, asked const& a, topology const& shape) {
-    auto const one = alone(a, shape);
+inline void expect_as_alone(finished_request const& f, asked const& a, topology const& shape,
+                            std::int32_t context_limit_of_draft = 1 << 20) {
+    auto const one = alone(a, shape, 1 << 20, context_limit_of_draft);
     EXPECT_EQ(f.error, "");
     EXPECT_EQ(f.result.tokens, one.tokens) << "request " << f.ticket;
     EXPECT_EQ(f.result.reason, one.reason) << "request " << f.ticket;
     EXPECT_EQ(f.result.metrics.accepted, one.metrics.accepted);
     EXPECT_EQ(f.result.metrics.drafted, one.metrics.drafted);
     EXPECT_EQ(f.result.metrics.target_calls, one.metrics.target_calls);
+    EXPECT_EQ(f.result.metrics.draft_calls, one.metrics.draft_calls);
     EXPECT_EQ(f.result.metrics.whole_steps.tokens, one.metrics.whole_steps.tokens);
     EXPECT_EQ(f.result.metrics.whole_steps.target_calls, one.metrics.whole_steps.target_calls);
+    EXPECT_EQ(f.result.metrics.whole_steps.draft_calls, one.metrics.whole_steps.draft_calls);
     EXPECT_EQ(f.result.metrics.by_depth.tried, one.metrics.by_depth.tried);
     EXPECT_EQ(f.result.metrics.by_rank.accepted, one.metrics.by_rank.accepted);
 }

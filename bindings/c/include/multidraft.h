@@ -699,7 +699,8 @@ MD_API md_status md_start_step(md_step* step);
 MD_API md_status md_add_request(md_step* step, md_method const* method, md_step_request const* request,
                                 int32_t* number);
 
-/* Adds a request whose text both models only read, to its end: a piece of a prompt. After all that are decoded. */
+/* Adds a request whose text both models only read, to its end: a piece of a prompt. After all that are decoded. With
+ * in_draft of the text's length the draft reads nothing, as of a text that is beyond its context. */
 MD_API md_status md_add_reading(md_step* step, md_step_request const* request, int32_t* number);
 
 /* What the draft reads next: first what its caches lack of the texts, and the roots; then the nodes of the next level

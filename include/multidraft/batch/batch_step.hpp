@@ -127,14 +127,16 @@ public:
 
     /// Adds a request whose text both models only read, to its end: a piece of a prompt, beside requests that are
     /// decoded. It has no tree and gets no tokens; afterwards both caches hold the text. Of `r`, `text`, `in_target`
-    /// and `in_draft` are read. Such requests follow those that are decoded. Throws as `add`.
+    /// and `in_draft` are read; with `in_draft` of `text.size()` the draft reads nothing, as of a text that is beyond
+    /// its context. Such requests follow those that are decoded. Throws as `add`.
     std::int32_t add_reading(step_request const& r) {
         require(phase_ == phase::adding, "add_reading", "requests are added after `start` and before the first level");
         auto const length = static_cast<std::int64_t>(r.text.size());
         if (length < 1 || length > std::numeric_limits<std::int32_t>::max())
             refuse("text.size", length, "there is a token to read, and positions are below 2^31");
         check_cached("in_target", r.in_target, length);
-        check_cached("in_draft", r.in_draft, length);
+        if (r.in_draft < 0 || r.in_draft > length)
+            refuse("in_draft", r.in_draft, "a cache holds at most all " + std::to_string(length) + " tokens");
         requests_.add_reading(r.text);
         draft_.reader.add_request(0, r.in_draft);
         target_.reader.add_request(0, r.in_target);

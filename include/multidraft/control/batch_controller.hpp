@@ -35,9 +35,11 @@ struct batch_controller_options {
     /// a clock.
     bool learns_times = false;
 
+    static constexpr std::int32_t most_nodes = 1 << 16;  ///< the largest budget
+
     /// Throws `invalid_input` naming the field that is out of its range.
     void validate() const {
-        if (nodes < 0 || nodes > 1 << 16) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
+        if (nodes < 0 || nodes > most_nodes) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
         if (depth < 0 || depth > 32) refuse("depth", depth, "trees have 0 to 32 levels");
         if (children < 1 || children > acceptance_history::most_children)
             refuse("children", children, "a node has 1 to 8 children");

@@ -54,9 +54,16 @@ protected:
         options_.validate();
     }
 
-    /// The root alone, which is reached with certainty.
-    void start(std::span<token_id const> text, std::int32_t depth) {
-        single_model_drafter<Draft, Law>::start(text, options_.width * depth + 1);
+    /// The root alone, which is reached with certainty. Of a tree of that depth the model reads at most `most` nodes.
+    void start(std::span<token_id const> text, std::int32_t depth, std::int64_t most) {
+        std::int64_t read = 1;
+        for (std::int64_t d = 1, level = 1; d < depth && read < most; ++d) {
+            level = std::min<std::int64_t>(options_.width, level * options_.children);
+            read += level;
+        }
+        if (std::min(read, most) > most_read)
+            refuse("width", options_.width, "the draft would read more than 2^16 nodes of a tree");
+        single_model_drafter<Draft, Law>::start(text, static_cast<node_id>(std::min(read, most)));
         reach_.assign(1, 1.0);
         level_.assign(1, 0);
     }
@@ -79,6 +86,8 @@ protected:
         nodes.resize(limit);
         std::sort(nodes.begin(), nodes.end());
     }
+
+    static constexpr std::int64_t most_read = (1 << 16) + 1;
 
     best_first_options options_;
     std::vector<double> reach_;   ///< of each node: its probability of being reached, by the draft
@@ -108,7 +117,7 @@ public:
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
               Source&, generation_metrics& m) {
-        this->start(text, depth);
+        this->start(text, depth, base::most_read + 1);
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             this->expand(g, text, level_, w, m);
             detail::stopwatch const time(m.time.sample);
@@ -168,7 +177,7 @@ public:
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
               Source& source, generation_metrics& m) {
-        this->start(text, depth);
+        this->start(text, depth, std::int64_t{options_.nodes} + 1);
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         for (std::int32_t d = 0; d < depth && !level_.empty() && drawn() < options_.nodes; ++d) {
             this->expand(g, text, level_, w, m);
@@ -192,7 +201,7 @@ private:
 
     template <draw_source Source>
     void draw_level(host_group const& g, Source& source, std::int32_t position, std::int32_t limit) {
-        auto const per_node = static_cast<std::size_t>(options_.children);
+        auto const per_node = static_cast<std::size_t>(std::min(options_.children, options_.nodes));
         worth_.clear();
         for (node_id const v : level_) worth_.push_back(reach_[this->at(v)]);
         taken_.assign(level_.size() * per_node, none);

@@ -215,10 +215,13 @@ private:
     [[nodiscard]] std::int32_t room(request const& r) const {
         return std::min(r.text.left() - 1, models_.target.context_limit() - r.text.length());
     }
-    /// At most as deep as there are positions of the draft model, too.
+    /// The levels for which the draft model has positions; the last one needs none.
+    [[nodiscard]] std::int32_t draft_room(request const& r) const {
+        return models_.draft.context_limit() - r.text.length() + 1;
+    }
+    /// At most as deep as there are positions of both models.
     [[nodiscard]] std::int32_t depth_limit(request const& r) const {
-        std::int32_t const most = std::min(room(r), models_.draft.context_limit() - r.text.length());
-        return std::clamp(most, 0, draft_levels());
+        return std::clamp(std::min(room(r), draft_room(r)), 0, draft_levels());
     }
     /// The levels of which a call of the draft gives rows.
     [[nodiscard]] std::int32_t draft_levels() const {
@@ -230,7 +233,7 @@ private:
     /// Whether the end of the text does not limit the request's next tree.
     [[nodiscard]] bool is_whole(request const& r) const {
         std::int32_t const deepest = std::min(shapes_.depth(), draft_levels());
-        return room(r) >= std::min(deepest, models_.draft.context_limit() - r.text.length() + 1);
+        return room(r) >= std::min(deepest, draft_room(r));
     }
 
     void run_step() {
@@ -278,9 +281,10 @@ private:
         }
         for (auto const& [r, end] : now_.pieces) {
             now_.order.push_back(r);
+            // Beyond its context the draft reads nothing: it will not draft for this text.
             now_.step.add_reading({.text = r->text.text().first(static_cast<std::size_t>(end)),
                                    .in_target = r->in_target,
-                                   .in_draft = r->in_draft});
+                                   .in_draft = draft_room(*r) > 0 ? r->in_draft : end});
         }
         for (request const* r : now_.order) now_.sequences.push_back(r->sequence);
     }
@@ -291,6 +295,8 @@ private:
         double const before = metrics_.time.draft;
         std::int64_t const calls = metrics_.draft_calls;
         std::int32_t drafting = 0;  // requests
+        now_.draft_calls.assign(now_.order.size(), 0);
+        std::int32_t level = 0;
         for (auto in = now_.step.next_level(); !in.empty(); in = now_.step.next_level()) {
             double const before_call = metrics_.time.draft;
             {
@@ -298,6 +304,9 @@ private:
                 models_.draft.forward(in, now_.sequences, now_.q.of_call(in, vocabulary));
             }
             if (drafting == 0) drafting = static_cast<std::int32_t>(in.scored.size());
+            level = in_one_call ? 1 : level + 1;
+            for (std::int64_t const k : in.scored)
+                now_.draft_calls[static_cast<std::size_t>(in.requests[static_cast<std::size_t>(k)])] = level;
             if (!in_one_call || (metrics_.draft_calls == calls && drafting > 0)) ++metrics_.draft_calls;
             if constexpr (learns_from_calls<Shapes> && !in_one_call)
                 shapes_.learn_draft_call(static_cast<std::int32_t>(in.size()), metrics_.time.draft - before_call);
@@ -345,7 +354,7 @@ private:
                 shapes_.learn(r.number, {now_.step.trees()(b), now_.step.accepted(b), {}});
             }
             r.in_target = now_.step.in_target(b);
-            r.in_draft = now_.step.in_draft(b);
+            if (b < now_.step.decoded() || draft_room(r) > 0) r.in_draft = now_.step.in_draft(b);
             if (b >= now_.step.decoded()) continue;
             auto const tokens = now_.step.tokens(b);
             if (tokens.empty()) {
@@ -387,13 +396,18 @@ private:
         std::int64_t drafted = 0;
         for (node_id v = 1; v < tree.size(); ++v) drafted += is_absent(tree.tokens[v]) ? 0 : 1;
         bool const whole = is_whole(r);
+        std::int32_t const draft_calls = now_.draft_calls[static_cast<std::size_t>(b)];
         for (generation_metrics* const m : {&r.metrics, &metrics_}) {
             step_counts before = m->totals();
             m->drafted += drafted;
-            if (m == &metrics_)
-                --before.target_calls;  // the call that was counted for all requests is a step of each
-            else
+            if (m == &metrics_) {
+                // The calls that were counted for all requests are those of a step of each.
+                --before.target_calls;
+                before.draft_calls -= draft_calls;
+            } else {
                 ++m->target_calls;
+                m->draft_calls += draft_calls;
+            }
             detail::count_step(tree, now_.step.accepted(b), before, whole, *m);
         }
     }
@@ -404,7 +418,8 @@ private:
         std::vector<std::pair<request*, std::int32_t>> pieces;  ///< of prompts: to which token they go
         std::vector<batch_situation> situations;
         std::vector<std::int32_t> sequences, entries;
-        std::int32_t deepest = 0;  ///< level of the step's trees
+        std::vector<std::int32_t> draft_calls;  ///< that read nodes of each request
+        std::int32_t deepest = 0;               ///< level of the step's trees
         detail::kept_features features;
         detail::scored_rows<logit_of<Target>> p;
         detail::scored_rows<logit_of<Draft>> q;

@@ -15,6 +15,7 @@
 #include "multidraft/decode/features.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/single_model_drafter.hpp"
+#include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/draft/lookup.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
@@ -167,16 +168,28 @@ public:
     [[nodiscard]] verify::no_draft_rows rows() const noexcept { return {}; }
 
     void keep(std::int32_t context, std::span<node_id const> nodes) {
+        set_others(nodes);
+        other_.keep(context, others_);
+    }
+
+    /// The outcome of the other drafter's part of the tree: the accepted nodes until the first one from the text. The
+    /// seconds are those of the whole step.
+    void learn(step_outcome const& outcome) requires learns_from_steps<Drafter> {
+        set_others(outcome.path);
+        other_.learn({other_.tree().tree, others_, outcome.seconds});
+    }
+
+private:
+    /// The first of these nodes that the other drafter has, by its numbers.
+    void set_others(std::span<node_id const> nodes) {
         others_.clear();
         for (node_id const v : nodes) {
             node_id const before = tree_.node_at(v);
             if (before >= other_.size()) break;
             others_.push_back(before);
         }
-        other_.keep(context, others_);
     }
 
-private:
     Drafter other_;
     lookup_options options_;
     std::vector<node_id> others_;

@@ -107,7 +107,10 @@ class Step:
                                integer("in_target", in_target, -(2**31), 2**31 - 1), integer("in_draft", in_draft, -(2**31), 2**31 - 1))
 
     def add_reading(self, text: Sequence[int] | np.ndarray, *, in_target: int = 0, in_draft: int = 0) -> int:
-        """Adds a request whose text both models only read, to its end: a piece of a prompt. After all that are decoded."""
+        """Adds a request whose text both models only read, to its end: a piece of a prompt. After all that are decoded.
+
+        With `in_draft=len(text)` the draft reads nothing, as of a text that is beyond its context.
+        """
         return self._inner.add_reading(integers("text", text), integer("in_target", in_target, -(2**31), 2**31 - 1),
                                        integer("in_draft", in_draft, -(2**31), 2**31 - 1))
 
