@@ -89,7 +89,7 @@ step_request request_of(md_step& step, md_step_request const* given) {
     result.seed = r.seed;
     result.id = r.id;
     result.sampling = sampling_of(r.sampling);
-    result.draft_sampling = r.draft_sampling == nullptr ? result.sampling : sampling_of(*r.draft_sampling);
+    if (r.draft_sampling != nullptr) result.draft_sampling = sampling_of(*r.draft_sampling);
     result.in_target = r.in_target;
     result.in_draft = r.in_draft;
     return result;

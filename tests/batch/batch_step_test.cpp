@@ -390,6 +390,93 @@ std::string refusal(Call const& call) {
     return "nothing was thrown";
 }
 
+TEST(batch_step, is_verified_with_the_masks_and_biases_of_the_draws) {
+    using step_type = batch_step<draft::sequential, verify::recursive_rejection<law::sequential>>;
+    topology const shape = branching({2});
+    std::vector<token_id> const text{1, 2};
+    std::vector<std::uint32_t> const odd{0xaaaaaaaaU, 0x0aaaaaaaU};
+    std::vector<std::int64_t> const mask_of{none, 0, none, none, none, none, none, none};
+    logit_adjustments masks;
+    masks.allowed = {odd.data(), 1, 2};
+    masks.allowed_of = mask_of.data();
+    std::vector<token_id> const token{3};
+    std::vector<float> const value{0.5F};
+    std::vector<std::int64_t> const offsets{0, 1};
+    logit_adjustments biases;
+    biases.bias = {token, value, offsets};
+    biases.bias_of = mask_of.data();
+    step_type step;
+    cached_model target(target_law, 1);
+    cached_model draft(draft_law, 1);
+    auto const drawn = [&](logit_adjustments const* with) {
+        step.start();
+        step.add({.text = text, .shape = &shape});
+        for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
+            draft.forward(in, {0});
+            if (with == nullptr)
+                step.draw(host_threads(1), draft.view());
+            else
+                step.draw(host_threads(1), draft.view(), *with);
+        }
+        target.forward(step.target_inputs(), {0});
+    };
+    auto const verify = [&](logit_adjustments const* with) {
+        return refusal([&] {
+            if (with == nullptr)
+                step.verify(host_threads(1), target.view(), draft.view());
+            else
+                step.verify(host_threads(1), target.view(), {}, draft.view(), *with);
+        });
+    };
+    logit_adjustments const neither;
+    std::string const with =
+        ": the children of node 0 of request 0 were drawn with one: verify with the masks and "
+        "biases of the draws";
+    std::string const without =
+        ": the children of node 0 of request 0 were drawn without one: verify with the masks "
+        "and biases of the draws";
+    for (auto const* none_of : {static_cast<logit_adjustments const*>(nullptr), &neither}) {
+        drawn(&masks);
+        EXPECT_EQ(verify(none_of), "of_draft[0] = no mask" + with);
+        EXPECT_EQ(verify(&masks), "nothing was thrown");
+        drawn(&biases);
+        EXPECT_EQ(verify(none_of), "of_draft[0] = no bias" + with);
+        EXPECT_EQ(verify(&masks), "of_draft[0] = a mask" + without);
+        EXPECT_EQ(verify(&biases), "nothing was thrown");
+        drawn(none_of);
+        EXPECT_EQ(verify(&biases), "of_draft[0] = a bias" + without);
+        EXPECT_EQ(verify(&neither), "nothing was thrown");
+    }
+    // Where the draft's rows are not read, they may have any.
+    batch_step<draft::sequential, verify::naive<law::sequential>> by_match;
+    by_match.start();
+    by_match.add({.text = text, .shape = &shape});
+    for (auto in = by_match.next_level(); !in.empty(); in = by_match.next_level()) {
+        draft.forward(in, {0});
+        by_match.draw(host_threads(1), draft.view(), masks);
+    }
+    target.forward(by_match.target_inputs(), {0});
+    by_match.verify(host_threads(1), target.view(), draft.view());
+    EXPECT_FALSE(by_match.tokens(0).empty());
+}
+
+TEST(batch_step, needs_no_rows_of_the_draft_where_nothing_was_drawn) {
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    std::vector<token_id> const text{1, 2};
+    cached_model target(target_law, 1);
+    std::vector<token_id> made;
+    for (bool const with_rows : {false, true}) {
+        step.start();
+        step.add({.text = text});
+        while (!step.next_level().empty()) FAIL();
+        target.forward(step.target_inputs(), {0});
+        step.verify(host_threads(1), target.view(), with_rows ? target.view() : rows_of_batch<float>{});
+        made.insert(made.end(), step.tokens(0).begin(), step.tokens(0).end());
+    }
+    ASSERT_EQ(made.size(), 2U);
+    EXPECT_EQ(made[0], made[1]);
+}
+
 TEST(batch_step, a_draft_may_leave_out_what_the_target_reads) {
     batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
     std::vector<token_id> const text{4, 5, 6};
@@ -409,6 +496,7 @@ TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
     topology const shape = chain(2);
     std::vector<float> row(at(vocabulary) * 8, 0.0F);
     rows_of_batch<float> const rows(row.data(), vocabulary, vocabulary);
+    std::vector<std::int64_t> const rows_read(100, 0);
     host_threads const pool(1);
     step.start();
     EXPECT_EQ(refusal([&] { step.add({}); }), "text.size = 0: the last token of a text is the root");
@@ -416,6 +504,24 @@ TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
               "in_target = 3: a cache holds some of the tokens before the last of 3");
     EXPECT_EQ(refusal([&] { step.add({.text = text, .in_draft = -1}); }),
               "in_draft = -1: a cache holds some of the tokens before the last of 3");
+    for (std::vector<token_id> const& padded : {std::vector<token_id>{1, -1, 3}, {1, 2, -2}})
+        EXPECT_NE(refusal([&] { step.add({.text = padded}); }).find("text["), std::string::npos);
+    step_request bad{.text = text};
+    bad.sampling.temperature = -1.0F;
+    EXPECT_EQ(refusal([&] { step.add(bad); }),
+              "sampling.temperature = -1: a temperature is a finite number, 0 or larger");
+    bad.draft_sampling = std::exchange(bad.sampling, {});
+    EXPECT_EQ(refusal([&] { step.add(bad); }),
+              "draft_sampling.temperature = -1: a temperature is a finite number, 0 or larger");
+    {
+        batch_step<draft::sequential, verify::block<law::sequential>> of_chains;
+        of_chains.start();
+        topology const fork = branching({2});
+        EXPECT_NE(
+            refusal([&] { of_chains.add({.text = text, .shape = &fork}); }).find("shape[2] = 0: the verifier does"),
+            std::string::npos);
+        EXPECT_EQ(of_chains.add({.text = text, .shape = &shape}), 0);
+    }
     EXPECT_EQ(step.requests(), 0);
     EXPECT_EQ(step.add({.text = text, .shape = &shape, .seed = 5}), 0);
     EXPECT_EQ(refusal([&] { step.add({.text = text, .seed = 5}); }),
@@ -437,6 +543,11 @@ TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
               }),
               "draft.data = null: this array is read or written");
     step.draw(pool, rows);
+    while (!step.next_level().empty())
+        step.draw(pool, rows_of_batch<float>(row.data(), vocabulary, vocabulary, rows_read.data()));
+    EXPECT_NE(refusal([&] { static_cast<void>(step.next_level()); }).find("the trees are grown"), std::string::npos);
+    static_cast<void>(step.target_inputs());
+    EXPECT_NE(refusal([&] { static_cast<void>(step.next_level()); }).find("begins with `start`"), std::string::npos);
 }
 
 }  // namespace

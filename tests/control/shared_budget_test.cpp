@@ -300,6 +300,11 @@ TEST(share_budget, names_bad_input) {
         EXPECT_NE(text.find(part), std::string::npos) << text;
     };
     has(refusal({}, 4), "rates.size = 0");
+    for (double const bad : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+        auto costs = costs_of(0.1, 0.1);
+        costs.rest_per_node = bad;
+        EXPECT_THROW(static_cast<void>(share_budget(std::vector<rank_rates>{{{0.5}}}, 4, costs)), invalid_input);
+    }
     has(refusal({{{0.5}}}, -1), "nodes = -1");
     has(refusal({{{0.5}, {0.2, 0.3}}}, 4), "rates[1] = 0.3");
     has(refusal({{{1.5}}}, 4), "rates[0] = 1.5");

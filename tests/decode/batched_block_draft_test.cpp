@@ -156,11 +156,15 @@ public:
                           std::span<float> logits) const {
         auto const v = static_cast<std::size_t>(vocabulary());
         for (std::size_t k = 0; k < tokens.size(); ++k)
+            if (depths[k] > 0 && tokens[k] == unreadable_child)
+                throw failed_request(static_cast<std::int32_t>(k), "no term of this token");
+        for (std::size_t k = 0; k < tokens.size(); ++k)
             for (std::size_t i = 0; i < v; ++i) logits[k * v + i] += term(depths[k], tokens[k], i);
     }
 
     std::int64_t calls = 0;
     token_id unreadable = none;
+    token_id unreadable_child = none;
 
 private:
     std::vector<std::vector<float>> observed_;
@@ -297,6 +301,36 @@ TEST(batched_block_draft, a_request_that_the_model_cannot_go_on_with_ends_alone)
     }
     EXPECT_GE(failed, 1);
     EXPECT_LT(failed, 10);
+}
+
+// The model numbers the rows of its call, of which a request may have several.
+TEST(batched_block_draft, a_term_that_the_model_has_not_ends_the_request_of_the_row) {
+    auto const requests = requests_of(12, 4);
+    host_threads const threads(1);
+    auto const run = [&](std::span<asked const> some) {
+        feature_targets target(static_cast<std::int32_t>(some.size()));
+        many_blocks model(static_cast<std::int32_t>(some.size()));
+        model.unreadable_child = 13;
+        batched_block_draft draft(model);
+        auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads,
+                                                                          fixed_shapes(branching({3, 1})));
+        for (asked const& a : some) loop.submit(a.prompt, a.options);
+        while (loop.step()) {
+        }
+        return loop.take_finished();
+    };
+    int failed = 0;
+    for (auto const& f : run(requests)) {
+        auto const k = static_cast<std::size_t>(f.ticket);
+        auto const one = run(std::span(requests).subspan(k, 1));
+        EXPECT_EQ(f.error, one.at(0).error) << k;
+        EXPECT_EQ(f.result.tokens, one.at(0).result.tokens) << k;
+        if (f.error.empty()) continue;
+        EXPECT_EQ(f.error, "no term of this token");
+        ++failed;
+    }
+    EXPECT_GE(failed, 2);
+    EXPECT_LT(failed, 12);
 }
 
 TEST(batched_block_draft, refusals) {

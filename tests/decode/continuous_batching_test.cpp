@@ -22,6 +22,16 @@ namespace {
 
 using namespace testing::many;
 
+template <class Call>
+std::string refusal(Call const& call) {
+    try {
+        call();
+    } catch (invalid_input const& e) {
+        return e.what();
+    }
+    return "nothing was thrown";
+}
+
 TEST(continuous_batching, texts_are_those_of_each_request_alone) {
     auto const requests = random_requests(60, 1);
     for (topology const& shape : {branching({3, 1, 1}), branching({2, 2}), topology()}) {
@@ -126,6 +136,96 @@ TEST(continuous_batching, a_callback_that_throws_ends_its_request_alone) {
         }
     }
     EXPECT_EQ(loop.metrics().tokens, tokens);
+}
+
+TEST(continuous_batching, a_callback_may_submit_and_cancel_but_not_step) {
+    auto requests = random_requests(8, 11);
+    for (asked& a : requests) {
+        a.options.max_tokens = 20;
+        a.options.stop_tokens.clear();
+    }
+    model target(vocabulary, law_of_target(), 3);
+    model draft(vocabulary, law_of_draft(), 3);
+    host_threads const threads(1);
+    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(2)));
+    std::int32_t calls = 0;
+    std::string refused;
+    auto const callback = [&](std::span<token_id const>) {
+        switch (++calls) {
+            case 1:  // one after it in the step, one that waits, and itself
+                for (std::int64_t const other : {2, 5, 0}) EXPECT_TRUE(loop.cancel(other));
+                break;
+            case 2:
+                loop.submit(requests[7].prompt, requests[7].options);
+                try {
+                    loop.step();
+                } catch (invalid_input const& e) {
+                    refused = e.what();
+                }
+                break;
+            case 5:  // one before it
+                EXPECT_TRUE(loop.cancel(1));
+                break;
+            default:
+                break;
+        }
+        return true;
+    };
+    for (std::size_t k = 0; k < 7; ++k) loop.submit(requests[k].prompt, requests[k].options, callback);
+    std::vector<finished_request> done;
+    for (bool more = true; more;) {
+        more = loop.step();
+        for (auto& f : loop.take_finished()) done.push_back(std::move(f));
+    }
+    EXPECT_EQ(refused, "step = out of turn: a callback of a step calls no other one");
+    ASSERT_EQ(done.size(), 8U);
+    std::vector<char> seen(8, 0);
+    for (auto const& f : done) {
+        EXPECT_EQ(seen[static_cast<std::size_t>(f.ticket)]++, 0);
+        bool const cancelled = f.ticket == 0 || f.ticket == 1 || f.ticket == 2 || f.ticket == 5;
+        EXPECT_EQ(f.error, "");
+        if (!cancelled) {
+            expect_as_alone(f, requests[static_cast<std::size_t>(f.ticket)], chain(2));
+            continue;
+        }
+        EXPECT_EQ(f.result.reason, stop_reason::callback) << f.ticket;
+        auto const whole = alone(requests[static_cast<std::size_t>(f.ticket)], chain(2)).tokens;
+        ASSERT_LT(f.result.tokens.size(), whole.size());
+        EXPECT_TRUE(std::equal(f.result.tokens.begin(), f.result.tokens.end(), whole.begin()));
+        EXPECT_EQ(f.result.tokens.empty(), f.ticket == 2 || f.ticket == 5);
+    }
+    EXPECT_FALSE(loop.step());
+}
+
+/// Shapes that break what a chooser promises.
+struct wrong_shapes {
+    static std::int32_t start() { return 0; }
+    static void end(std::int32_t) {}
+    static std::int32_t depth() { return 2; }
+    std::span<topology const> choose(std::span<batch_situation const> step) {
+        shapes.assign(step.size() - (too_few ? 1 : 0), chain(2));
+        return shapes;
+    }
+    static void learn(std::int32_t, step_outcome const&) {}
+
+    bool too_few = false;
+    std::vector<topology> shapes;
+};
+
+TEST(continuous_batching, shapes_that_the_chooser_must_not_give_are_refused) {
+    model target(vocabulary, law_of_target(), 2);
+    model draft(vocabulary, law_of_draft(), 2);
+    host_threads const threads(1);
+    for (bool const too_few : {true, false}) {
+        auto loop =
+            make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, wrong_shapes{too_few, {}});
+        generation_options options;
+        options.max_tokens = 2;
+        loop.submit(std::vector<token_id>{1, 2}, options);
+        EXPECT_EQ(refusal([&] { loop.step(); }), too_few
+                                                     ? "shapes.size = 0: the chooser gives one for each of 1 requests"
+                                                     : "shapes[0] = 2: the request has room for 1 levels");
+    }
 }
 
 TEST(continuous_batching, a_request_that_the_model_cannot_go_on_with_ends_alone) {
@@ -304,16 +404,6 @@ TEST(continuous_batching, goes_on_after_the_context_of_the_draft) {
     }
 }
 
-template <class Call>
-std::string refusal(Call const& call) {
-    try {
-        call();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "nothing was thrown";
-}
-
 TEST(continuous_batching, refusals) {
     host_threads const threads(1);
     model target(vocabulary, law_of_target(), 2);
@@ -336,6 +426,10 @@ TEST(continuous_batching, refusals) {
     generation_options options;
     options.max_tokens = 4;
     std::vector<token_id> const prompt{1};
+    options.observer = [](step_view const&) {};
+    EXPECT_EQ(refusal([&] { loop.submit(prompt, options); }),
+              "options.observer = a function: steps of many requests are not observed: leave it empty");
+    options.observer = {};
     loop.submit(prompt, options);
     EXPECT_EQ(refusal([&] { loop.submit(prompt, options); }),
               "options.request = 0: request 0 has not ended and has this number and this seed, so both would get the "

@@ -239,17 +239,8 @@ TEST_F(batch_step_on_a_stream, refuses_what_a_host_refuses_in_its_words) {
         device.read_target(there.target_inputs());
     };
 
-    requests[1].draft_sampling = sampling_params{.temperature = -1.0F};
-    begin();
-    draws_refused(nothing);
-    requests[1].draft_sampling = sampling_params{};
-    requests[3].sampling.top_p = 0.0F;
-    requests[3].draft_sampling = sampling_params{};
     begin();
     grow();
-    verdicts_refused(nothing);
-
-    requests = mt::requests_of_steps();
     begin();
     draws_refused([](auto& q) { q.data = nullptr; });
     draws_refused([](auto& q) { q.vocabulary = 0; });

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -16,6 +15,7 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/batch/detail/step_adjustments.hpp"
 #include "multidraft/batch/detail/step_arrays.hpp"
 #include "multidraft/batch/detail/step_methods.hpp"
 #include "multidraft/batch/draft.hpp"
@@ -24,6 +24,7 @@
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/step_inputs.hpp"
+#include "multidraft/batch/step_request.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/law/law.hpp"
@@ -33,22 +34,6 @@
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
-
-/// A request in a step of a batch. Nothing is owned: the text and the shape stay as they are until the step is
-/// verified.
-struct step_request {
-    /// The tokens so far, prompt included, one or more. The last one is the root of the tree.
-    span<token_id const> text;
-    /// How many children each node is to have; null: the root alone, which gives one token without a draft.
-    topology const* shape = nullptr;
-    std::uint64_t seed = 0;
-    std::uint32_t id = 0;        ///< distinguishes requests with the same seed, such as several samples of one prompt
-    sampling_params sampling{};  ///< of the target's rows
-    sampling_params draft_sampling = sampling;  ///< of the draft's rows
-    /// How many of the first tokens of `text` the target's cache holds: fewer than all. The step reads the others.
-    index_t in_target = 0;
-    index_t in_draft = 0;  ///< the same for the draft's cache
-};
 
 /// One step of a batch of requests, with all arrays that it needs: `batch_step<Sampler, Verifier>`, or
 /// `any_batch_step`, in which each request names its method (methods/any_batch_step.hpp).
@@ -70,8 +55,9 @@ struct step_request {
 /// never reads an accepted leaf; `in_draft` counts that, and the draft reads its token in the next step.
 ///
 /// `q` and `p` are logits, indexed by input; with `row_of` the engine may leave out rows that nothing reads (see
-/// `step_inputs::scored`). Masks and biases are numbered the same way. Rows are processed with the requests' sampling
-/// parameters, so trees are verified as they were drawn.
+/// `step_inputs::scored`), and `q` may be empty where nothing was drawn. Masks and biases are numbered the same way.
+/// Rows are processed with the requests' sampling parameters, so trees are verified as they were drawn; nodes that were
+/// drawn with a mask or a bias are not verified without one, nor the other way round.
 ///
 /// A text depends neither on the other requests nor on threads, bit for bit. A request whose rows are no distributions
 /// gets no tokens (see `undecided`). Memory is kept: nothing allocates after the largest step. Calls out of turn throw
@@ -94,31 +80,28 @@ public:
         target_.reader.clear();
         level_.depth = none;
         groups_.clear();
+        adjustments_.clear();
         phase_ = phase::adding;
     }
 
     /// Adds a request and returns its number, from 0. `method`: requests of one method that follow one another are
-    /// drawn and verified in one call. O(nodes + requests). Throws `invalid_input`, and adds nothing, for an empty
-    /// text, for a cache that holds the root or more, and for the seed, id and length of text of an earlier request,
+    /// drawn and verified in one call. O(nodes + requests + tokens to read). Throws `invalid_input`, and adds nothing,
+    /// for an empty text, negative tokens, a cache that holds the root or more, a shape that the verifier does not
+    /// take, sampling parameters out of their range, and for the seed, id and length of text of an earlier request,
     /// which would have the same draws.
     std::int32_t add(step_request const& r, choice const& method = {}) {
         require(phase_ == phase::adding, "add", "requests are added after `start` and before the first level");
         require(decoded() == requests(), "add", "requests that only read are added last");
         static topology const root_alone;
         topology const& shape = r.shape == nullptr ? root_alone : *r.shape;
-        auto const length = static_cast<std::int64_t>(r.text.size());
-        if (length < 1) refuse("text.size", length, "the last token of a text is the root");
-        if (length > std::numeric_limits<std::int32_t>::max() - shape.max_depth())
-            refuse("text.size", length, "the positions of the tree's nodes exceed 2^31 - 1");
-        check_cached("in_target", r.in_target, length);
-        check_cached("in_draft", r.in_draft, length);
-        auto const position = static_cast<std::int32_t>(length - 1);
+        detail::check_decoded(r, shape, methods_.trees(method));
+        auto const position = static_cast<std::int32_t>(r.text.size()) - 1;
         if (std::int32_t const twin = requests_.same_draws(r.seed, r.id, position); twin != none)
             refuse("id", r.id,
                    "request " + std::to_string(twin) +
                        " has this seed, id and length of text, and would have the same draws");
         if (groups_.empty() || !(groups_.back().method == method)) groups_.push_back({method, requests()});
-        requests_.add(r.text, r.seed, r.id, r.sampling, r.draft_sampling);
+        requests_.add(r.text, r.seed, r.id, r.sampling, r.draft_sampling ? *r.draft_sampling : r.sampling);
         trees_.add(shape, r.text[r.text.size() - 1]);
         draft_.reader.add_request(shape.size(), r.in_draft);
         target_.reader.add_request(shape.size(), r.in_target);
@@ -131,12 +114,7 @@ public:
     /// its context. Such requests follow those that are decoded. Throws as `add`.
     std::int32_t add_reading(step_request const& r) {
         require(phase_ == phase::adding, "add_reading", "requests are added after `start` and before the first level");
-        auto const length = static_cast<std::int64_t>(r.text.size());
-        if (length < 1 || length > std::numeric_limits<std::int32_t>::max())
-            refuse("text.size", length, "there is a token to read, and positions are below 2^31");
-        check_cached("in_target", r.in_target, length);
-        if (r.in_draft < 0 || r.in_draft > length)
-            refuse("in_draft", r.in_draft, "a cache holds at most all " + std::to_string(length) + " tokens");
+        detail::check_read(r);
         requests_.add_reading(r.text);
         draft_.reader.add_request(0, r.in_draft);
         target_.reader.add_request(0, r.in_target);
@@ -151,11 +129,14 @@ public:
     /// What the draft reads next, empty when the trees are grown: first what its cache lacks of the texts, and the
     /// roots; then the nodes of the next level that are to have children. O(nodes of the level).
     [[nodiscard]] step_inputs next_level() {
+        require(phase_ != phase::scoring && phase_ != phase::verified, "next_level", "a new step begins with `start`");
         require(phase_ == phase::adding || phase_ == phase::drawn, "next_level",
-                "the children of the nodes that it returned are drawn first");
+                phase_ == phase::grown ? "the trees are grown: the target reads `target_inputs` next"
+                                       : "the children of the nodes that it returned are drawn first");
         draft_.reader.begin();
         level_.clear();
         std::int32_t const depth = ++level_.depth;
+        if (depth == 0) adjustments_.start(trees_.nodes());
         for (std::int32_t b = 0; b < decoded(); ++b) {
             topology const& shape = trees_.shape(b);
             if (depth < shape.max_depth()) {
@@ -183,15 +164,19 @@ public:
     /// input k. Throws as `draft_batch`, or on a stream returns the error, with nothing drawn.
     template <detail::step_policy<Methods> P, class T, class Layout>
     auto draw(P const& policy, rows_of_batch<T, Layout> const& q) {
-        return draw_from(policy, q, [](auto const& rows) { return rows; });
+        return draw_from(
+            policy, q, [](auto const& rows) { return rows; }, false);
     }
 
     /// The same with masks and biases.
     template <detail::step_policy<Methods> P, class T, class Layout>
     auto draw(P const& policy, rows_of_batch<T, Layout> const& q, logit_adjustments const& adjustments) {
-        return draw_from(policy, q, [&](auto const& rows) {
-            return adjusted_batch<T, Layout>(rows, adjustments_of(draft_, drawn_nodes(), adjustments));
-        });
+        return draw_from(
+            policy, q,
+            [&](auto const& rows) {
+                return adjusted_batch<T, Layout>(rows, adjustments_of(draft_, drawn_nodes(), adjustments));
+            },
+            true);
     }
 
     /// What the target reads: what its cache lacks of the texts, the roots, and the nodes that were drawn, in level
@@ -215,11 +200,12 @@ public:
     }
 
     /// Verifies the trees. `p`: the target's logits, row k for input k of `target_inputs`; `q`: as at the draws. Throws
-    /// as `verify_batch`, or on a stream returns the error, with nothing verified.
+    /// as `verify_batch`, and where the verifier reads the draft's rows for nodes that were drawn with a mask or a bias
+    /// and now have none, or the other way round; or on a stream returns the error. Nothing is verified then.
     template <detail::step_policy<Methods> P, class T, class Layout, class U, class LayoutOfDraft>
     auto verify(P const& policy, rows_of_batch<T, Layout> const& p, rows_of_batch<U, LayoutOfDraft> const& q) {
         return verify_rows(policy, rows_of(target_, all_nodes(), p, requests_.sampling),
-                           rows_of(draft_, all_nodes(), q, requests_.draft_sampling));
+                           rows_of(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling), false);
     }
 
     /// The same with masks and biases of either model.
@@ -227,9 +213,10 @@ public:
     auto verify(P const& policy, rows_of_batch<T, Layout> const& p, logit_adjustments const& of_target,
                 rows_of_batch<U, LayoutOfDraft> const& q, logit_adjustments const& of_draft) {
         auto const target = rows_of(target_, all_nodes(), p, requests_.sampling);
-        auto const draft = rows_of(draft_, all_nodes(), q, requests_.draft_sampling);
+        auto const draft = rows_of(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling);
         return verify_rows(policy, adjusted_batch<T, Layout>(target, adjustments_of(target_, all_nodes(), of_target)),
-                           adjusted_batch<U, LayoutOfDraft>(draft, adjustments_of(draft_, all_nodes(), of_draft)));
+                           adjusted_batch<U, LayoutOfDraft>(draft, adjustments_of(draft_, all_nodes(), of_draft)),
+                           true);
     }
 
     /// The tokens by which the text of request b grows: those of the accepted nodes, and the one that follows.
@@ -282,10 +269,6 @@ private:
 
     static void require(bool in_turn, char const* call, char const* what) {
         if (!in_turn) refuse(call, "out of turn", what);
-    }
-    static void check_cached(char const* name, index_t count, std::int64_t length) {
-        if (count < 0 || count >= length)
-            refuse(name, count, "a cache holds some of the tokens before the last of " + std::to_string(length));
     }
     void check_verified(std::int32_t b) const {
         require(phase_ == phase::verified, "tokens", "the step is verified first");
@@ -345,19 +328,40 @@ private:
         return all;
     }
 
+    /// The draft's rows; where nothing was drawn there need be none, and nothing reads those of the target.
+    template <class T, class Layout, class U, class LayoutOfTarget>
+    [[nodiscard]] rows_of_batch<T, Layout> or_unread(rows_of_batch<T, Layout> q,
+                                                     rows_of_batch<U, LayoutOfTarget> const& p) const noexcept {
+        if (q.data != nullptr || q.vocabulary != 0 || adjustments_.has_draws()) return q;
+        q.data = static_cast<T const*>(static_cast<void const*>(p.data));
+        q.vocabulary = p.vocabulary;
+        return q;
+    }
+
+    /// Where the verifier reads the draft's rows.
+    void check_adjustments(bool adjusted) const {
+        for (std::size_t k = 0; k < groups_.size(); ++k)
+            if (methods_.reads_draft(groups_[k].method))
+                for (std::int32_t b = groups_[k].first; b < end_of(k); ++b)
+                    adjustments_.check(b, trees_, draft_, adjusted);
+    }
+
     template <class P, class T, class Layout, class Adjust>
-    auto draw_from(P const& policy, rows_of_batch<T, Layout> const& q, Adjust const& adjust) {
+    auto draw_from(P const& policy, rows_of_batch<T, Layout> const& q, Adjust const& adjust, bool adjusted) {
         return detail::checked(
             policy,
             [&] {
                 require(phase_ == phase::drawing, "draw", "`next_level` returns the nodes whose children are drawn");
             },
-            [&] { return draw_level(policy, adjust(rows_of(draft_, drawn_nodes(), q, requests_.draft_sampling))); });
+            [&] {
+                return draw_level(policy, adjust(rows_of(draft_, drawn_nodes(), q, requests_.draft_sampling)),
+                                  adjusted);
+            });
     }
 
     /// Draws the level, which is empty where requests only read.
     template <class P, class Rows>
-    auto draw_level(P const& policy, Rows const& rows) {
+    auto draw_level(P const& policy, Rows const& rows, bool adjusted) {
         children_batch out;
         out.tokens = trees_.tokens();
         out.first = level_.first.data();
@@ -383,11 +387,14 @@ private:
                 while (end < level.entries && level.requests[end] < end_of(k)) ++end;
                 return end > begin ? draw_entries(groups_[k].method, begin, end) : error();
             },
-            [&] { phase_ = phase::drawn; });
+            [&] {
+                adjustments_.draw(level_.node_index, draft_, adjusted);
+                phase_ = phase::drawn;
+            });
     }
 
     template <class P, class Target, class Draft>
-    auto verify_rows(P const& policy, Target const& p, Draft const& q) {
+    auto verify_rows(P const& policy, Target const& p, Draft const& q, bool adjusted) {
         auto const verify_group = [&](std::size_t k) {
             choice const& method = groups_[k].method;
             std::int32_t const first = groups_[k].first;
@@ -400,7 +407,11 @@ private:
                                    workspace(verdicts_.scratch.of(bytes)));
         };
         return detail::checked(
-            policy, [&] { require(phase_ == phase::scoring, "verify", "the target reads `target_inputs` first"); },
+            policy,
+            [&] {
+                require(phase_ == phase::scoring, "verify", "the target reads `target_inputs` first");
+                check_adjustments(adjusted);
+            },
             [&] {
                 verdicts_.make(at(decoded()), at(trees_.nodes()));
                 return detail::in_turn(groups_.size(), verify_group, [&] {
@@ -422,6 +433,7 @@ private:
     detail::step_trees trees_;
     detail::step_level level_;
     detail::step_model draft_, target_;
+    detail::step_adjustments adjustments_;
     detail::step_verdicts verdicts_;
     phase phase_ = phase::adding;
 };

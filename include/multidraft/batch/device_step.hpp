@@ -160,6 +160,8 @@ public:
     explicit method_on_device(method of) : method_(std::move(of)) {}
 
     [[nodiscard]] static constexpr bool counts_certain(choice which) noexcept { return method::counts_certain(which); }
+    [[nodiscard]] static constexpr bool reads_draft(choice which) noexcept { return method::reads_draft(which); }
+    [[nodiscard]] static constexpr allowed_trees trees(choice which) noexcept { return method::trees(which); }
     /// None of the step's: it is the device's.
     [[nodiscard]] static constexpr std::size_t workspace_size(choice, policy const&, std::int32_t, node_id,
                                                               std::int32_t) noexcept {
@@ -186,7 +188,7 @@ public:
         return checked(
             on,
             [&] {
-                if constexpr (reads_draft)
+                if constexpr (multidraft::verify::reads_draft<Verifier>)
                     check(drawn_by<typename Sampler::law>(trees), p, q, requests);
                 else
                     check(drawn_by<typename Sampler::law>(trees), p, multidraft::verify::no_draft_rows{}, requests);
@@ -195,8 +197,6 @@ public:
     }
 
 private:
-    static constexpr bool reads_draft = multidraft::verify::reads_draft<Verifier>;
-
     /// Throws as `verify_batch` does on a host.
     template <class Target, class Draft>
     static void check(drafted_batch<typename Sampler::law> const& drafts, Target const& p, Draft const& q,
@@ -204,7 +204,7 @@ private:
         refuse_bad_arguments(drafts, p, q, requests);
         auto const of_target = known_on_host(p);
         auto const of_draft = [&] {
-            if constexpr (reads_draft)
+            if constexpr (multidraft::verify::reads_draft<Verifier>)
                 return known_on_host(q);
             else
                 return q;
@@ -283,7 +283,7 @@ private:
             places.send(trees.tokens, trees.nodes);
             places.send(trees.certain, trees.nodes);
             send_rows(places, p, trees.nodes, trees.requests);
-            if constexpr (reads_draft) send_rows(places, q, trees.nodes, trees.requests);
+            if constexpr (multidraft::verify::reads_draft<Verifier>) send_rows(places, q, trees.nodes, trees.requests);
             send_requests(places, requests, trees.requests);
             places.begin_results();
             places.room(there.path, here.path, std::int64_t{trees.requests} * deepest);

@@ -235,13 +235,18 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
 ///
 /// O(levels children n (log n + levels children)) for n nodes, for each of these trials. Throws `invalid_input` for no
 /// request, rates outside [0, 1] or of other numbers of children than 1, 2, .., numbers of children whose rates sum to
-/// more than 1 or to less than those of fewer, nodes outside [0, 2^16], numbers of unread tokens that are not one for
-/// each request, or below 1.
+/// more than 1 or to less than those of fewer, nodes outside [0, 2^16], seconds that are not finite or negative,
+/// numbers of unread tokens that are not one for each request, or below 1.
 [[nodiscard]] inline shared_budget share_budget(std::span<analysis::child_rates const> rates, std::int32_t nodes,
                                                 analysis::step_costs const& costs,
                                                 std::span<std::int32_t const> unread = {},
                                                 bool draft_in_one_call = false) {
     if (rates.empty()) refuse("rates.size", 0, "a batch has one request or more");
+    for (auto const& [name, value] : {std::pair("costs.rest", costs.rest),
+                                      {"costs.rest_per_node", costs.rest_per_node},
+                                      {"costs.rest_per_inner", costs.rest_per_inner}})
+        if (!(value >= 0 && value <= largest_number<double>))
+            refuse(name, value, "seconds are finite and not negative");
     if (nodes < 0 || nodes > 1 << 16) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
     if (!unread.empty() && unread.size() != rates.size())
         refuse("unread.size", unread.size(), "there is one number for each request, or none");

@@ -123,7 +123,16 @@ public:
             rows_.depths.push_back(depth);
             rows_.tokens.push_back(in.tokens[input]);
         }
-        if constexpr (Model::traits.parent_terms) model_->add_parent_terms(rows_.depths, rows_.tokens, logits);
+        if constexpr (Model::traits.parent_terms) {
+            try {
+                model_->add_parent_terms(rows_.depths, rows_.tokens, logits);
+            } catch (failed_request const& e) {
+                // The model numbers the rows of its call.
+                if (e.request < 0 || static_cast<std::size_t>(e.request) >= in.scored.size()) throw;
+                auto const input = static_cast<std::size_t>(in.scored[static_cast<std::size_t>(e.request)]);
+                throw failed_request(in.requests[input], e.what());
+            }
+        }
     }
 
     /// Nothing: the model keeps what it reads by itself.

@@ -54,13 +54,16 @@ struct batching_options {
 ///     auto loop = make_continuous_batching<draft::stratified, verify::nested_ranked_block<law::stratified>>(
 ///         target, draft, threads, fixed_shapes(branching({3, 1, 1})));
 ///     for (auto const& p : prompts) loop.submit(p, options);
-///     while (loop.step()) for (auto& f : loop.take_finished()) ..
+///     for (bool more = true; more;) {
+///         more = loop.step();
+///         for (auto& f : loop.take_finished()) ..
+///     }
 ///
 /// As many requests are in flight as the models have sequences; the others wait, first come, first served. A request
-/// may be submitted or cancelled between any two steps. Its text is a function of its prompt, its options and the
-/// shapes of its trees, in the same bits whoever its neighbours are, for models that are batch-invariant. It is the
-/// text of `speculative`, unless the draft's support ends before a node has all its children: a missing child then
-/// keeps its number here, so that later nodes have other draws.
+/// may be submitted or cancelled between any two steps, and by the callbacks of a step. Its text is a function of its
+/// prompt, its options and the shapes of its trees, in the same bits whoever its neighbours are, for models that are
+/// batch-invariant. It is the text of `speculative`, unless the draft's support ends before a node has all its
+/// children: a missing child then keeps its number here, so that later nodes have other draws.
 ///
 /// `Shapes` chooses the trees: `fixed_shapes`, or `batch_controller`, which shares one budget among the requests. A
 /// request ends with an error of its own, and the others go on, if the model throws `failed_request`, if its rows are
@@ -108,37 +111,39 @@ public:
 
     /// Submits a request and returns its ticket. `on_tokens`, which may be empty, gets the tokens of each step; if it
     /// returns false the request ends, and if it throws the request ends with that error. Throws `invalid_input` as a
-    /// loop of one request does, and for the seed and `options.request` of a request that waits or is in flight: both
-    /// would get the same draws. O(requests that have not ended).
+    /// loop of one request does, for an observer, which is not called here, and for the seed and `options.request` of a
+    /// request that waits or is in flight: both would get the same draws. O(requests that have not ended).
     std::int64_t submit(std::span<token_id const> prompt, generation_options options, token_callback on_tokens = {}) {
         validate(options, prompt, models_.target.vocabulary(), models_.target.context_limit());
-        for (auto const* const requests : {&queues_.waiting, &queues_.active})
-            for (auto const& r : *requests)
-                if (r->options.seed == options.seed && r->options.request == options.request)
-                    refuse("options.request", options.request,
-                           "request " + std::to_string(r->ticket) +
-                               " has not ended and has this number and this seed, so both would get the same draws");
+        if (options.observer)
+            refuse("options.observer", "a function", "steps of many requests are not observed: leave it empty");
+        if (auto const* const twin = queues_.with_draws_of(options))
+            refuse("options.request", options.request,
+                   "request " + std::to_string(twin->ticket) +
+                       " has not ended and has this number and this seed, so both would get the same draws");
         queues_.waiting.push_back(std::make_unique<request>(queues_.next_ticket, prompt, std::move(options),
                                                             std::move(on_tokens), models_.target.context_limit()));
         return queues_.next_ticket++;
     }
 
-    /// Ends a request, which is then finished with the tokens that it has (`stop_reason::callback`). Returns false if
-    /// no request that waits or is in flight has this ticket.
+    /// Ends a request, which is then finished with the tokens that it has (`stop_reason::callback`); within a callback,
+    /// at the end of the step. Returns false if no request that waits or is in flight has this ticket.
     bool cancel(std::int64_t ticket) {
         for (auto* const requests : {&queues_.waiting, &queues_.active})
             for (std::size_t k = 0; k < requests->size(); ++k)
                 if ((*requests)[k]->ticket == ticket) {
                     (*requests)[k]->cancelled = true;
-                    finish(*requests, k, {});
+                    if (!queues_.in_step) finish(*requests, k, {});
                     return true;
                 }
         return false;
     }
 
     /// Runs one step of all requests in flight, after those that wait have taken the free sequences. Returns whether
-    /// there is more to do.
+    /// there is more to do; `take_finished` has the last ones then. Throws `invalid_input` within a callback.
     bool step() {
+        if (queues_.in_step) refuse("step", "out of turn", "a callback of a step calls no other one");
+        detail::set_while const stepping(queues_.in_step);
         admit();
         while (!queues_.active.empty()) {
             try {
@@ -204,18 +209,16 @@ private:
         from.erase(from.begin() + static_cast<std::ptrdiff_t>(k));
     }
     void end_with(request* failed, std::string error) {
-        for (std::size_t k = 0; k < queues_.active.size(); ++k)
-            if (queues_.active[k].get() == failed) {
-                finish(queues_.active, k, std::move(error));
-                return;
-            }
+        auto const its = std::ranges::find(queues_.active, failed, [](auto const& r) { return r.get(); });
+        auto const k = static_cast<std::size_t>(its - queues_.active.begin());
+        if (k < queues_.active.size()) finish(queues_.active, k, std::move(error));
     }
 
     /// The deepest tree for which there are tokens left to emit and positions of the target.
     [[nodiscard]] std::int32_t room(request const& r) const {
         return std::min(r.text.left() - 1, models_.target.context_limit() - r.text.length());
     }
-    /// The levels for which the draft model has positions; the last one needs none.
+    /// Levels for which the draft has positions; the last one needs none.
     [[nodiscard]] std::int32_t draft_room(request const& r) const {
         return models_.draft.context_limit() - r.text.length() + 1;
     }
@@ -232,8 +235,7 @@ private:
     }
     /// Whether the end of the text does not limit the request's next tree.
     [[nodiscard]] bool is_whole(request const& r) const {
-        std::int32_t const deepest = std::min(shapes_.depth(), draft_levels());
-        return room(r) >= std::min(deepest, draft_room(r));
+        return room(r) >= std::min({shapes_.depth(), draft_levels(), draft_room(r)});
     }
 
     void run_step() {
@@ -265,6 +267,7 @@ private:
         }
         std::span<topology const> shapes;
         if (!now_.situations.empty()) shapes = shapes_.choose(now_.situations);
+        detail::check_shapes(shapes, now_.situations);
         now_.deepest = 0;
         now_.step.start();
         for (std::size_t k = 0; k < now_.order.size(); ++k) {
@@ -275,7 +278,7 @@ private:
                            .seed = r.options.seed,
                            .id = r.options.request,
                            .sampling = r.options.sampling,
-                           .draft_sampling = r.options.draft_sampling.value_or(r.options.sampling),
+                           .draft_sampling = r.options.draft_sampling,
                            .in_target = r.in_target,
                            .in_draft = r.in_draft});
         }
@@ -295,8 +298,6 @@ private:
         double const before = metrics_.time.draft;
         std::int64_t const calls = metrics_.draft_calls;
         std::int32_t drafting = 0;  // requests
-        now_.draft_calls.assign(now_.order.size(), 0);
-        std::int32_t level = 0;
         for (auto in = now_.step.next_level(); !in.empty(); in = now_.step.next_level()) {
             double const before_call = metrics_.time.draft;
             {
@@ -304,9 +305,6 @@ private:
                 models_.draft.forward(in, now_.sequences, now_.q.of_call(in, vocabulary));
             }
             if (drafting == 0) drafting = static_cast<std::int32_t>(in.scored.size());
-            level = in_one_call ? 1 : level + 1;
-            for (std::int64_t const k : in.scored)
-                now_.draft_calls[static_cast<std::size_t>(in.requests[static_cast<std::size_t>(k)])] = level;
             if (!in_one_call || (metrics_.draft_calls == calls && drafting > 0)) ++metrics_.draft_calls;
             if constexpr (learns_from_calls<Shapes> && !in_one_call)
                 shapes_.learn_draft_call(static_cast<std::int32_t>(in.size()), metrics_.time.draft - before_call);
@@ -355,7 +353,7 @@ private:
             }
             r.in_target = now_.step.in_target(b);
             if (b < now_.step.decoded() || draft_room(r) > 0) r.in_draft = now_.step.in_draft(b);
-            if (b >= now_.step.decoded()) continue;
+            if (b >= now_.step.decoded() || r.cancelled) continue;
             auto const tokens = now_.step.tokens(b);
             if (tokens.empty()) {
                 end_with(&r, "a row of a model is no distribution");
@@ -364,6 +362,14 @@ private:
             count(r, b);
             emit(r, tokens);
         }
+        end_cancelled();
+    }
+
+    /// Those that callbacks of the step have cancelled.
+    void end_cancelled() {
+        for (auto* const requests : {&queues_.active, &queues_.waiting})
+            for (std::size_t k = requests->size(); k-- > 0;)
+                if ((*requests)[k]->cancelled) finish(*requests, k, {});
     }
 
     /// Emits tokens of a request, and ends it if its text or its callback does.
@@ -393,10 +399,9 @@ private:
     /// Counts the request's step.
     void count(request& r, std::int32_t b) {
         tree_view const tree = now_.step.trees()(b);
-        std::int64_t drafted = 0;
-        for (node_id v = 1; v < tree.size(); ++v) drafted += is_absent(tree.tokens[v]) ? 0 : 1;
+        auto const [drafted, levels] = detail::drafted_of(tree);
+        std::int32_t const draft_calls = in_one_call ? std::min(levels, 1) : levels;
         bool const whole = is_whole(r);
-        std::int32_t const draft_calls = now_.draft_calls[static_cast<std::size_t>(b)];
         for (generation_metrics* const m : {&r.metrics, &metrics_}) {
             step_counts before = m->totals();
             m->drafted += drafted;
@@ -418,8 +423,7 @@ private:
         std::vector<std::pair<request*, std::int32_t>> pieces;  ///< of prompts: to which token they go
         std::vector<batch_situation> situations;
         std::vector<std::int32_t> sequences, entries;
-        std::vector<std::int32_t> draft_calls;  ///< that read nodes of each request
-        std::int32_t deepest = 0;               ///< level of the step's trees
+        std::int32_t deepest = 0;  ///< level of the step's trees
         detail::kept_features features;
         detail::scored_rows<logit_of<Target>> p;
         detail::scored_rows<logit_of<Draft>> q;

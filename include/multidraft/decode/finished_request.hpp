@@ -51,10 +51,31 @@ struct batched_request {
 struct request_queues {
     using queue = std::deque<std::unique_ptr<batched_request>>;
 
+    /// The request that has not ended and has the seed and the number of these options; null: there is none.
+    [[nodiscard]] batched_request const* with_draws_of(generation_options const& options) const noexcept {
+        for (queue const* const of : {&waiting, &active})
+            for (auto const& r : *of)
+                if (r->options.seed == options.seed && r->options.request == options.request) return r.get();
+        return nullptr;
+    }
+
     queue waiting, active;
     std::vector<std::int32_t> free;  ///< sequences
     std::vector<finished_request> finished;
     std::int64_t next_ticket = 0;
+    bool in_step = false;  ///< when callbacks may be called
+};
+
+/// True while it lives.
+class set_while {
+public:
+    explicit set_while(bool& flag) noexcept : flag_(flag) { flag_ = true; }
+    ~set_while() { flag_ = false; }
+    set_while(set_while const&) = delete;
+    set_while& operator=(set_while const&) = delete;
+
+private:
+    bool& flag_;
 };
 
 }  // namespace detail

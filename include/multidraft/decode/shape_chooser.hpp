@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/tree/topology.hpp"
 
@@ -46,6 +48,21 @@ concept learns_from_calls = requires(C& chooser, std::int32_t rows, double secon
     chooser.learn_target_call(rows, seconds);
     chooser.learn_draft_call(rows, seconds);
 };
+
+namespace detail {
+
+/// Throws `invalid_input` for shapes that a chooser must not give for these requests.
+inline void check_shapes(std::span<topology const> shapes, std::span<batch_situation const> step) {
+    if (shapes.size() != step.size())
+        refuse("shapes.size", shapes.size(),
+               "the chooser gives one for each of " + std::to_string(step.size()) + " requests");
+    for (std::size_t k = 0; k < shapes.size(); ++k)
+        if (shapes[k].max_depth() > step[k].depth)
+            refuse("shapes", static_cast<std::int64_t>(k), shapes[k].max_depth(),
+                   "the request has room for " + std::to_string(step[k].depth) + " levels");
+}
+
+}  // namespace detail
 
 /// The first levels of one shape for every request.
 class fixed_shapes {

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/metrics.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -37,6 +40,17 @@ struct step_outcome {
 };
 
 namespace detail {
+
+/// The nodes of a tree that were drafted, and the levels for which the draft read nodes: one more than the deepest one
+/// with a node whose children were to be drawn.
+[[nodiscard]] inline std::pair<std::int64_t, std::int32_t> drafted_of(tree_view tree) {
+    std::pair<std::int64_t, std::int32_t> found{0, 0};
+    for (node_id v = 1; v < tree.size(); ++v) {
+        if (!is_absent(tree.tokens[v])) ++found.first;
+        if (!is_absent(tree.tokens[tree.parent(v)])) found.second = std::max(found.second, tree.depth(v));
+    }
+    return found;
+}
 
 /// Counts a step that began with the totals `before`: the nodes accepted, and if it is whole (`generation_metrics`) its
 /// tokens and the children tried and accepted along their path, by depth and by rank.

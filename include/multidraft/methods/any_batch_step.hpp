@@ -24,6 +24,8 @@ struct methods_of_requests {
     using choice = any_method_of<List>;
 
     [[nodiscard]] static bool counts_certain(choice const& method) noexcept { return method.counts_certain(); }
+    [[nodiscard]] static bool reads_draft(choice const& method) noexcept { return method.reads_draft(); }
+    [[nodiscard]] static allowed_trees trees(choice const& method) noexcept { return method.trees(); }
     template <class P, class Rows>
     static void draw(choice const& method, P const& policy, level_batch const& level, Rows const& q,
                      request_batch const& requests, children_batch const& out) {
@@ -50,7 +52,7 @@ struct methods_of_requests {
 /// that its method gives it alone.
 ///
 /// The tables compile every method of the list for each type of rows: see `any_method_of`. `step.draw` throws
-/// `invalid_input` for methods of several draft models, `step.verify` for trees that a method does not take.
+/// `invalid_input` for methods of several draft models.
 template <class List>
 using any_batch_step_of = basic_batch_step<detail::methods_of_requests<List>>;
 

@@ -53,4 +53,18 @@ inline void validate(sampling_params const& w) {
     if (!(w.min_p >= 0.0F && w.min_p <= 1.0F)) refuse("min_p", w.min_p, "min-p lies in [0, 1]; 0 turns it off");
 }
 
+namespace detail {
+
+/// The same for the member of that name of another argument.
+MULTIDRAFT_COLD inline void validate_member(char const* name, sampling_params const& w) {
+    if (is_valid(w)) return;
+    try {
+        validate(w);
+    } catch (invalid_input const& e) {
+        refuse(std::string(name) + '.' + e.argument(), e.value(), e.reason());
+    }
+}
+
+}  // namespace detail
+
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -17,6 +17,7 @@
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/law/law.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verifier.hpp"
@@ -32,6 +33,12 @@ struct one_method {
 
     [[nodiscard]] static constexpr bool counts_certain(choice) noexcept {
         return multidraft::counts_certain<typename Sampler::law>;
+    }
+    [[nodiscard]] static constexpr bool reads_draft(choice) noexcept {
+        return multidraft::verify::reads_draft<Verifier>;
+    }
+    [[nodiscard]] static constexpr allowed_trees trees(choice) noexcept {
+        return multidraft::verify::trees_of<Verifier>;
     }
     template <class P, class Rows>
     auto draw(choice, P const& policy, level_batch const& level, Rows const& q, request_batch const& requests,
