@@ -144,9 +144,10 @@ public:
                         product::pack_groups(by_, rows, size(inputs_), count, inputs_, rounded_, workspace, first,
                                              last);
                     });
-        threads.run(panels_, active, [&](std::int32_t first, std::int32_t last, int) {
-            by_.run({weights_.get(), scales_.size() == 0 ? nullptr : scales_.data(), outputs_, first, last,
-                     product::steps(by_, inputs_), workspace, count, output, output_row});
+        // In pairs of panels, which kernels take together.
+        threads.run((panels_ + 1) / 2, active, [&](std::int32_t first, std::int32_t last, int) {
+            by_.run({weights_.get(), scales_.size() == 0 ? nullptr : scales_.data(), outputs_, 2 * first,
+                     std::min(2 * last, panels_), product::steps(by_, inputs_), workspace, count, output, output_row});
         });
     }
 

@@ -20,6 +20,7 @@ struct multiply_add : vectors_of_16 {
 };
 
 struct bf16_weights : multiply_add {
+    static constexpr std::size_t panels(std::size_t) { return streams_from_memory; }
     static constexpr std::ptrdiff_t group_bytes = 64;
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, operand (&w)[vectors]) {
@@ -30,6 +31,7 @@ struct bf16_weights : multiply_add {
 };
 
 struct f32_weights : multiply_add {
+    static constexpr std::size_t panels(std::size_t) { return streams_from_memory; }
     static constexpr std::ptrdiff_t group_bytes = 128;
     template <std::size_t part>
     static MULTIDRAFT_EXAMPLE_INLINE void read_operands(std::byte const* from, operand (&w)[vectors]) {

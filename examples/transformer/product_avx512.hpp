@@ -8,6 +8,9 @@
 namespace multidraft::examples::product {
 namespace {
 
+/// Panels that memory is read fastest in, where weights need little work: more streams are slower.
+constexpr std::size_t streams_from_memory = 2;
+
 struct vectors_of_16 {
     using vector = __m512;
     static constexpr std::size_t vectors = 1;

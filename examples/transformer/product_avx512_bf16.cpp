@@ -19,6 +19,7 @@ struct dot_products : vectors_of_16 {
 };
 
 struct bf16_weights : dot_products {
+    static constexpr std::size_t panels(std::size_t) { return streams_from_memory; }
     static constexpr std::size_t parts = 1;
     static constexpr std::ptrdiff_t group_input_bytes = 4;
     static constexpr std::ptrdiff_t group_bytes = 64;
