@@ -19,6 +19,7 @@
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/step_inputs.hpp"
 #include "multidraft/methods/any_method_batch.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "pool.hpp"
 #include "rows.hpp"
@@ -32,6 +33,8 @@ struct methods_of_handles {
     using choice = any_c_method;
 
     [[nodiscard]] static bool counts_certain(choice const& method) noexcept { return method.counts_certain(); }
+    [[nodiscard]] static bool reads_draft(choice const& method) noexcept { return method.reads_draft(); }
+    [[nodiscard]] static allowed_trees trees(choice const& method) noexcept { return method.trees(); }
     template <class Rows>
     static void draw(choice const& method, pool_policy const& policy, level_batch const& level, Rows const& q,
                      request_batch const& requests, children_batch const& out) {
