@@ -110,6 +110,10 @@ def test_prompts_are_read_in_pieces():
 @pytest.mark.parametrize("call, argument", [
     (lambda step: step.add("naive/sequential", []), "text.size"),
     (lambda step: step.add("no/method", [1]), "method"),
+    (lambda step: step.add("naive/sequential", [1, -2]), "text"),
+    (lambda step: step.add_reading([1, -2]), "text"),
+    (lambda step: step.add_reading([1, 2], in_draft=3), "in_draft"),
+    (lambda step: step.add("block/iid", [1, 2], "2"), "shape"),
     (lambda step: step.add("naive/sequential", [1, 2], in_target=2), "in_target"),
     (lambda step: (step.add("naive/sequential", [1]), step.add("naive/sequential", [2])), "id"),
     (lambda step: step.draw(np.zeros((1, V), np.float32)), "draw"),
