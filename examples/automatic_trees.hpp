@@ -1,6 +1,8 @@
 // `--tree auto`, `--method auto`: the cost of steps, measured or from a file, and the choices based on it.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -192,18 +195,37 @@ step_times read_times(std::string const& file, Method const& how) {
     }
 }
 
+/// Writes a file that is not there yet. Another process never sees half of it, and of several that write it the first
+/// one wins: read it afterwards. Returns false, and leaves nothing, where it cannot be written.
+inline bool write_once(std::filesystem::path const& file, std::string const& text) {
+    auto part = file;
+    part += "." + std::to_string(::getpid()) + ".part";
+    std::ofstream out(part);
+    out << text << '\n';
+    out.close();
+    std::error_code error;
+    bool written = static_cast<bool>(out);
+    if (written) {
+        std::filesystem::create_hard_link(part, file, error);
+        if (error && error != std::errc::file_exists) {  // there are no such links
+            std::filesystem::rename(part, file, error);
+            written = !error;
+        }
+    }
+    std::filesystem::remove(part, error);
+    return written;
+}
+
 /// The times of the file where there is one, and else those that `measure()` gives and, where a file is named, written
 /// to it.
 template <class Method, class Measure>
 step_times times_of(std::string const& file, Method const& how, Measure const& measure) {
     if (!file.empty() && std::filesystem::exists(file)) return read_times(file, how);
     step_times times = measure();
-    if (!file.empty()) {
-        std::ofstream out(file);
-        out << to_json(times, how).dump(2) << '\n';
-        if (!out.flush()) throw std::runtime_error("--costs " + file + ": cannot be written");
-    }
-    return times;
+    if (file.empty()) return times;
+    if (!write_once(file, to_json(times, how).dump(2)))
+        throw std::runtime_error("--costs " + file + ": cannot be written");
+    return read_times(file, how);
 }
 
 }  // namespace multidraft::examples

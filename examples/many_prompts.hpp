@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -49,8 +50,10 @@ inline std::vector<std::string> read_prompts(std::string const& file) {
         if (!opened) throw std::runtime_error("--prompt-file " + file + ": cannot be read");
     }
     std::istream& in = file == "-" ? std::cin : opened;
-    for (std::string line; std::getline(in, line);)
+    for (std::string line; std::getline(in, line);) {
+        if (!line.empty() && line.back() == '\r') line.pop_back();  // lines of other systems
         if (line.find_first_not_of(" \t\r") != std::string::npos) prompts.push_back(line);
+    }
     if (prompts.empty()) throw std::runtime_error("--prompt-file " + file + ": has no prompt");
     return prompts;
 }
@@ -65,9 +68,9 @@ inline std::vector<token_id> const* first_that_fits(std::span<std::vector<token_
 
 namespace detail {
 
-/// The value that a fraction of the numbers is below.
+/// The value that a fraction of the numbers is below; of none it is no number, which JSON prints as null.
 inline double quantile(std::vector<double> numbers, double fraction) {
-    if (numbers.empty()) return 0;
+    if (numbers.empty()) return std::numeric_limits<double>::quiet_NaN();
     std::sort(numbers.begin(), numbers.end());
     auto const k = static_cast<std::size_t>(fraction * static_cast<double>(numbers.size() - 1) + 0.5);
     return numbers[k];

@@ -24,6 +24,8 @@ void verify_rows(pool_policy const& policy, any_c_method const& method, any_draf
 template <class Rows>
 void validate_rows(pool_policy const& policy, any_c_method const& method, any_drafted_batch const& drafts,
                    Rows const& target, Rows const* draft, request_batch const& requests, validation_report* report) {
+    if (draft == nullptr && method.reads_draft())
+        refuse("draft", "unread", std::string(method.name()) + " reads the draft's rows");
     if (draft == nullptr)
         validate_batch(policy, method, drafts, target_rows(target), draft_rows(verify::no_draft_rows{}), requests,
                        report);

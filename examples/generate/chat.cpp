@@ -81,6 +81,7 @@ bool read_turn(std::string& line) {
             return false;
         }
     } while (line.find_first_not_of(" \t\r") == std::string::npos);
+    if (line.back() == '\r') line.pop_back();  // lines of other systems
     return true;
 }
 

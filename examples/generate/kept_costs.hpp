@@ -19,7 +19,8 @@
 
 namespace multidraft::examples {
 
-/// `multidraft/costs` in `$XDG_CACHE_HOME` or `~/.cache`, made where it is not there; empty where it cannot be.
+/// `multidraft/costs` in `$XDG_CACHE_HOME` or `~/.cache`, made where it is not there; empty where nothing can be
+/// written to it.
 inline std::filesystem::path directory_of_kept_costs() {
     std::filesystem::path cache;
     if (char const* named = std::getenv("XDG_CACHE_HOME"); named != nullptr && *named != '\0')
@@ -30,7 +31,14 @@ inline std::filesystem::path directory_of_kept_costs() {
     auto directory = cache / "multidraft" / "costs";
     std::error_code error;
     std::filesystem::create_directories(directory, error);
-    return error ? std::filesystem::path() : directory;
+    if (error) return {};
+    auto const trial = directory / (std::to_string(::getpid()) + ".trial");
+    std::ofstream out(trial);
+    out << "written\n";
+    out.close();
+    bool const written = static_cast<bool>(out);
+    std::filesystem::remove(trial, error);
+    return written ? directory : std::filesystem::path();
 }
 
 /// The processor's name as the system gives it, and its cores.
@@ -96,33 +104,23 @@ std::optional<step_times> read_kept_times(std::filesystem::path const& file, std
     }
 }
 
-/// Keeps these times. Another process never sees half of them; where the file cannot be written none is.
-template <class Method>
-void keep_times(std::filesystem::path const& file, std::string_view what, step_times const& times, Method const& how) {
-    auto json = to_json(times, how);
-    json["of"] = what;
-    auto part = file;
-    part += "." + std::to_string(::getpid()) + ".part";
-    std::error_code error;
-    std::ofstream out(part);
-    out << json.dump(2) << '\n';
-    out.close();
-    if (out)
-        std::filesystem::rename(part, file, error);
-    else
-        std::filesystem::remove(part, error);
-}
-
 /// The times of `what` that the directory has, or else those that `measure()` gives, which are then kept; and their
-/// file.
+/// file. Of processes that measure at once all have the times of the first one.
 template <class Method, class Measure>
 std::pair<step_times, std::string> kept_times(std::filesystem::path const& directory, std::string_view what,
                                               Method const& how, Measure const& measure) {
     auto const file = file_of_kept_costs(directory, what);
     if (auto known = read_kept_times(file, what, how)) return {std::move(*known), file.string()};
     step_times times = measure();
-    keep_times(file, what, times, how);
-    return {std::move(times), file.string()};
+    if (!read_kept_times(file, what, how)) {
+        std::error_code error;
+        std::filesystem::remove(file, error);  // one that is not whole, or of other numbers
+        auto json = to_json(times, how);
+        json["of"] = what;
+        write_once(file, json.dump(2));
+    }
+    if (auto known = read_kept_times(file, what, how)) return {std::move(*known), file.string()};
+    return {std::move(times), std::string()};
 }
 
 }  // namespace multidraft::examples

@@ -674,8 +674,12 @@ int run(int argc, char** argv) {
         if (r == 0) write_trees();
         if (json) {
             auto report = to_json(how, g, continuation(tokens, g.tokens), options.seed);
-            report["accepted_fraction"] =
-                rate_of(g.metrics, g.metrics.accepted_fraction(chosen ? chosen->depth() : levels_of(shape, target)));
+            // Trees that are chosen node by node have no depth that a fraction could be of.
+            if (automatic && chooses_nodes)
+                report["accepted_fraction"] = nullptr;
+            else
+                report["accepted_fraction"] = rate_of(
+                    g.metrics, g.metrics.accepted_fraction(chosen ? chosen->depth() : levels_of(shape, target)));
             if (by_states) report["drafter"] = drafter_dir;
             if (chosen) report["trees"] = to_json(*chosen, how);
             if (!costs_file.empty()) report["costs"] = costs_file;

@@ -273,11 +273,12 @@ int run(int argc, char** argv) {
     };
     auto const target_model = load(target_file, gpu_layers);
     llama_vocab const* const vocabulary = target_model->vocabulary();
-    chat = chat || !system_prompt.empty() || !chat_template.empty();
+    bool const has_system_prompt = app.count("--system-prompt") > 0;
+    chat = chat || has_system_prompt || !chat_template.empty();
     auto const tokens_of = [&](std::string const& text) {
         if (!chat) return tokenize(vocabulary, text, false);
         std::vector<std::pair<std::string, std::string>> messages;
-        if (!system_prompt.empty()) messages.emplace_back("system", system_prompt);
+        if (has_system_prompt) messages.emplace_back("system", system_prompt);
         messages.emplace_back("user", text);
         return tokenize(vocabulary, apply_chat_template(target_model->get(), chat_template, messages), true);
     };

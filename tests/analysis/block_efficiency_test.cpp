@@ -91,6 +91,8 @@ TEST(improvement_factor, of_the_best_depth_and_of_an_oracle) {
     EXPECT_NEAR(analysis::improvement_factor_of_oracle(0.8, 0.05), 5 / (1 + 4 * 0.05), 1e-12);
     EXPECT_EQ(analysis::best_depth(0, 0), 0);
     EXPECT_EQ(analysis::best_depth(0.3, 0.5), 0);
+    EXPECT_EQ(message([] { return analysis::best_depth(1 - 1e-15, 1e-12); }),
+              "cost = 1e-12: the best depth is more than 2^24 for this rate");
     EXPECT_EQ(message([] { return analysis::best_depth(1, 0.5); }),
               "alpha = 1: where all is accepted, no depth is the best");
     EXPECT_EQ(message([] { return analysis::best_depth(0.5, 0); }),

@@ -376,6 +376,20 @@ void writes_ragged(T attends, T hidden) {
     EXPECT_THROW(write_ragged_masks(host_threads(1), trees, out, attends, hidden), invalid_input);
 }
 
+TEST(engine_masks, of_requests_without_nodes_are_empty) {
+    std::vector<std::int64_t> const offsets{0, 2, 2, 3};
+    std::vector<node_id> const parents{none, 0, none};
+    std::vector<token_id> const tokens(3, 1);
+    tree_batch const trees{3, 3, offsets.data(), parents.data(), tokens.data()};
+    std::vector<std::int64_t> starts(4, -1);
+    write_mask_starts(host_threads(1), trees, nullptr, 1, starts.data());
+    EXPECT_EQ(starts, (std::vector<std::int64_t>{0, 4, 4, 5}));
+    std::vector<std::uint8_t> got(5, 9);
+    write_ragged_masks(host_threads(1), trees, ragged_masks<std::uint8_t>{got.data(), 5, starts.data(), nullptr},
+                       std::uint8_t{1}, std::uint8_t{0});
+    EXPECT_EQ(got, (std::vector<std::uint8_t>{1, 0, 1, 1, 1}));
+}
+
 TEST(engine_masks, are_ragged_over_context_and_tree) {
     writes_ragged<std::uint8_t>(1, 0);
     writes_ragged<float>(0.0F, -1e30F);

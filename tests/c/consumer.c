@@ -547,6 +547,10 @@ static void test_probabilities(void) {
     CHECK(out.next[1] >= 0 && out.next[2] >= 0);
     CHECK(fails_with(CALL(md_validate)(method, NULL, &trees, &target, &draft, &requests), "target",
                      "not a distribution"));
+    md_error of_row = MD_ERROR_INIT;
+    CHECK(CALL(md_last_error)(&of_row) == MD_OK && of_row.node == 0);
+    CHECK(fails_with(CALL(md_validate)(method, NULL, &trees, &target, NULL, &requests), "draft",
+                     "reads the draft's rows"));
 
     // Another law, and other refused arguments.
     trees.law = "iid";
@@ -1074,6 +1078,9 @@ static void run_steps(engine_request* requests, int32_t count, int32_t wanted, m
     target.vocabulary = draft.vocabulary = STEP_VOCABULARY;
     for (int going = 1; going != 0;) {
         CHECK(CALL(md_start_step)(step) == MD_OK);
+        uint64_t word = 0;  // no inputs are left of the step before
+        CHECK(CALL(md_write_step_mask)(step, &word, 0) == MD_OK);
+        CHECK(fails_with(CALL(md_write_step_mask)(step, &word, 1), "words.size", "0 words"));
         for (int32_t b = 0; b < count; ++b) {
             engine_request const* r = &requests[b];
             md_method const* method = NULL;
@@ -1102,6 +1109,8 @@ static void run_steps(engine_request* requests, int32_t count, int32_t wanted, m
         }
         CHECK(CALL(md_target_inputs)(step, &in) == MD_OK);
         toy_forward(step, &in, requests, 0, p);
+        // Without the rows of the draws nothing is verified.
+        CHECK(fails_with(CALL(md_verify_step)(step, pool, &target, NULL), "draft.vocabulary", "1 to"));
         CHECK(CALL(md_verify_step)(step, pool, &target, &draft) == MD_OK);
         going = 0;
         for (int32_t b = 0; b < count; ++b) {

@@ -658,6 +658,12 @@ TEST(kokkos_verify, refuses_extents_that_do_not_fit) {
     EXPECT_EQ(refused([&] { std::ignore = kokkos::verdicts_from_views(here, trees, one, one, two); }),
               "next.extent(0)");
     EXPECT_EQ(refused([&] { std::ignore = kokkos::level_from_views(here, two, one); }), "requests.extent(0)");
+    // A part of wider rows: what is drawn would be written beyond it.
+    Kokkos::View<token_id**, Kokkos::LayoutRight, space> const all("all", 2, 8);
+    auto const part = Kokkos::subview(all, Kokkos::ALL, Kokkos::pair<int, int>(6, 8));
+    auto const level = kokkos::level_from_views(here, two, two);
+    EXPECT_EQ(refused([&] { std::ignore = kokkos::children_from_views(here, level, part); }), "tokens.stride(0)");
+    EXPECT_EQ(refused([&] { std::ignore = kokkos::children_from_views(here, level, all); }), "");
 
     rows_type const wide("wide", 1, 8);
     rows_type const narrow("narrow", 1, 7);

@@ -708,7 +708,7 @@ MD_API md_status md_add_reading(md_step* step, md_step_request const* request, i
 MD_API md_status md_next_level(md_step* step, md_step_inputs* inputs);
 
 /* Draws the children of these nodes. draft: MD_LOGITS, indexed by input (first_row + k) as their masks and biases are;
- * their sampling parameters are not read. */
+ * `sampling` is NULL and default_sampling not read, since a step has the parameters of its requests. */
 MD_API md_status md_draw_level(md_step* step, md_pool* pool, md_rows const* draft);
 
 /* What the target reads: what its caches lack of the texts, the roots, and the nodes that were drawn. */
@@ -719,8 +719,8 @@ MD_API md_status md_target_inputs(md_step* step, md_step_inputs* inputs);
  * words. */
 MD_API md_status md_write_step_mask(md_step const* step, uint64_t* words, int64_t count);
 
-/* Verifies all trees. target: row k for input k of md_target_inputs; draft: as at the draws, NULL if nothing was drawn.
- */
+/* Verifies all trees. target: row k for input k of md_target_inputs; draft: as at the draws, with their masks and
+ * biases, NULL if nothing was drawn. As for md_draw_level `sampling` is NULL. */
 MD_API md_status md_verify_step(md_step* step, md_pool* pool, md_rows const* target, md_rows const* draft);
 
 /* The outcome of a request. */

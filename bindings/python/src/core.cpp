@@ -193,7 +193,7 @@ public:
             dtype_ = MD_BFLOAT16;
         else
             throw failure(std::string(name) + ".dtype", name_of(type), "rows are float32, float16 or bfloat16");
-        if (array_.shape(1) > 0 && array_.shape(1) > 1 && array_.stride(1) != 1)
+        if (array_.shape(0) > 0 && array_.shape(1) > 1 && array_.stride(1) != 1)
             throw failure(std::string(name) + ".strides", std::to_string(array_.stride(1)),
                           "the entries of a row lie together, as a stride of 1 says");
         if (array_.shape(1) > 0x7fffffff - 4096)

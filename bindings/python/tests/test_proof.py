@@ -173,6 +173,10 @@ def test_what_else_the_bank_tells():
     assert len(found.failures) == 17 and isinstance(found.failures[0].error, IndexError) and "IndexError" in str(found)
     found = proof.prove_lossless(proof.draw_sequential, recursive_rejection, n=3, vocabularies=[4], seeds=1, limit=5)
     assert found.left_out and "too many draws" in str(found)
+    # Nor do cases of which some were left out, and numbers from a generator are those of every vocabulary.
+    assert not found and not found.failures and "not shown" in str(found)
+    always = lambda source, p, q, children: (0, children[0])  # noqa: E731
+    assert not proof.prove_lossless(proof.draw_iid, always, n=(k for k in (1, 2)), seeds=1)
     # All cases left out prove nothing.
     assert not proof.Proof()
     assert not proof.prove_lossless(proof.draw_top, speculative_sampling, n=1)

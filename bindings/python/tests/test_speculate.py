@@ -140,3 +140,39 @@ def test_refusals(models):
         multidraft.speculate("naive/iid", "2", lambda t: target(t) * np.nan, draft, [1])
     with pytest.raises(ZeroDivisionError):
         multidraft.speculate("naive/iid", "2", lambda t: 1 / 0, draft, [1])
+
+
+def rounded(rows, kind):
+    """Rows that any type of 16 bits holds exactly."""
+    values = np.round(np.asarray(rows, np.float32) * 4) / 4
+    if kind == "bfloat16":
+        return values.astype(pytest.importorskip("ml_dtypes").bfloat16)
+    return values.astype(kind)
+
+
+@pytest.mark.parametrize("kinds", [("float16", "float32"), ("float32", "float16"), ("bfloat16", "float32"), ("float32", "bfloat16")])
+def test_levels_may_have_several_types(kinds, models):
+    target, draft = models(9, seed=5)
+
+    def text(of_level):
+        calls = iter(range(10**6))
+        return multidraft.speculate("recursive_rejection/sequential", "2x2", lambda texts: rounded(target(texts), "float32"),
+                                    lambda texts: rounded(draft(texts), of_level(next(calls) % 2)), [1, 2], tokens=60, seed=3).tokens
+
+    assert text(lambda level: kinds[level]) == text(lambda level: "float32")
+
+
+def test_models_may_write_to_the_lists_that_they_get(models):
+    target, draft = models(9, seed=5)
+
+    def padding(model):
+        def padded(texts):
+            rows = model([list(t) for t in texts])
+            for t in texts:
+                t += [0] * 3
+            return rows
+        return padded
+
+    plain = multidraft.speculate("recursive_rejection/sequential", "2x1", target, draft, [1, 2], tokens=40, seed=3)
+    written = multidraft.speculate("recursive_rejection/sequential", "2x1", padding(target), padding(draft), [1, 2], tokens=40, seed=3)
+    assert plain.tokens == written.tokens

@@ -113,7 +113,14 @@ def test_prompts_are_read_in_pieces():
     (lambda step: step.add("naive/sequential", [1, -2]), "text"),
     (lambda step: step.add_reading([1, -2]), "text"),
     (lambda step: step.add_reading([1, 2], in_draft=3), "in_draft"),
-    (lambda step: step.add("block/iid", [1, 2], "2"), "shape"),
+    (lambda step: step.add("block/iid", [1, 2], "2"), "tree"),
+    (lambda step: step.add(None, [1, 2]), "method"),
+    (lambda step: step.add("naive/sequential", [1, 2], draft_sampling=0.5), "draft_sampling"),
+    (lambda step: (step.add("naive/sequential", [1, 2], "1x1"), step.next_level(), step.draw(np.zeros((2, V), np.float32)),
+                   step.next_level(), step.draw(np.zeros((1, V + 1), np.float32))), "logits.shape[1]"),
+    (lambda step: (step.add("naive/sequential", [1], "1"), step.next_level(), step.draw(np.ma.masked_array(np.zeros((1, V), np.float32)))),
+     "logits"),
+    (lambda step: (step.add("naive/sequential", [1], "1"), step.next_level(), step.draw(np.zeros((1, V), ">f4"))), "logits.dtype"),
     (lambda step: step.add("naive/sequential", [1, 2], in_target=2), "in_target"),
     (lambda step: (step.add("naive/sequential", [1]), step.add("naive/sequential", [2])), "id"),
     (lambda step: step.draw(np.zeros((1, V), np.float32)), "draw"),
@@ -125,3 +132,39 @@ def test_refusals(call, argument):
     with pytest.raises(multidraft.InvalidInput) as refused:
         call(multidraft.Step())
     assert refused.value.argument == argument
+
+
+def stepped(kinds):
+    """The tokens of a step whose levels have rows of these types."""
+    step = multidraft.Step()
+    rng = np.random.default_rng(1)
+    for seed in range(20):
+        step.add("recursive_rejection/sequential", [1, 2], "2x2", seed=seed)
+    level = 0
+    while inputs := step.next_level():
+        values = np.round(rng.normal(size=(len(inputs), V)) * 4) / 4
+        if kinds[level] == "broadcast":
+            values = np.broadcast_to((np.arange(V, dtype=np.float32) % 5) / 4, (len(inputs), V))
+        kind = {"bfloat16": lambda: pytest.importorskip("ml_dtypes").bfloat16, "broadcast": lambda: np.float32}.get(kinds[level], lambda: kinds[level])()
+        step.draw(values if kinds[level] == "broadcast" else values.astype(kind))
+        level += 1
+    inputs = step.target_inputs()
+    step.verify((np.round(rng.normal(size=(len(inputs), V)) * 4) / 4).astype(np.float32))
+    return [step.result(b).tokens.tolist() for b in range(20)]
+
+
+@pytest.mark.parametrize("kinds", [("float16", "float32"), ("float32", "float16"), ("bfloat16", "float32"), ("float32", "bfloat16")])
+def test_levels_may_have_several_types(kinds):
+    assert stepped(kinds) == stepped(("float32", "float32"))
+
+
+def test_rows_may_be_one_row_seen_several_times():
+    assert all(stepped(("broadcast", "broadcast")))
+
+
+def test_a_step_that_only_reads_draws_from_no_rows():
+    step = multidraft.Step()
+    step.add_reading([1, 2, 3])
+    inputs = step.next_level()
+    step.draw(np.zeros((len(inputs), V), np.float32)[inputs.scored])
+    assert step.next_level() is None

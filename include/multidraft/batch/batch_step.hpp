@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -328,16 +329,21 @@ private:
         return all;
     }
 
-    /// The draft's rows; where nothing was drawn there need be none, and nothing reads those of the target.
+    /// The draft's rows. Where none is read there need be none: those of the target take their place.
     template <class T, class Layout, class U, class LayoutOfTarget>
     [[nodiscard]] rows_of_batch<T, Layout> or_unread(rows_of_batch<T, Layout> q,
                                                      rows_of_batch<U, LayoutOfTarget> const& p) const noexcept {
-        if (q.data != nullptr || q.vocabulary != 0 || adjustments_.has_draws()) return q;
+        if (q.data != nullptr || q.vocabulary != 0 || (adjustments_.has_draws() && reads_draft())) return q;
         q.data = static_cast<T const*>(static_cast<void const*>(p.data));
         q.vocabulary = p.vocabulary;
         return q;
     }
 
+    /// Whether a verifier of the step reads the draft's rows.
+    [[nodiscard]] bool reads_draft() const noexcept {
+        return std::any_of(groups_.begin(), groups_.end(),
+                           [&](auto const& g) { return methods_.reads_draft(g.method); });
+    }
     /// Where the verifier reads the draft's rows.
     void check_adjustments(bool adjusted) const {
         for (std::size_t k = 0; k < groups_.size(); ++k)

@@ -200,6 +200,8 @@ template <class Cache>
 void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
     if (cache.list == nullptr) refuse_null(cache.data, "cache.data");
     if (cache.list != nullptr && cache.listed < 1) refuse("cache.listed", cache.listed, "a list has 1 address or more");
+    if (cache.list != nullptr && cache.list_alignment < 1)
+        refuse("cache.list_alignment", cache.list_alignment, "addresses are multiples of 1 or more");
     if (cache.entry_bytes < 1) refuse("cache.entry_bytes", cache.entry_bytes, "an entry has 1 byte or more");
     if (cache.entry_stride < cache.entry_bytes)
         refuse("cache.entry_stride", cache.entry_stride, "entries would overlap");

@@ -76,8 +76,8 @@ public:
         : parents_(trees.parents + trees.offsets[b]),
           context_(contexts == nullptr ? 0 : contexts[b]),
           columns_(context_ + trees.size(b)),
-          row_(static_cast<node_id>(at / columns_)),
-          column_(at % columns_),
+          row_(columns_ > 0 ? static_cast<node_id>(at / columns_) : 0),
+          column_(columns_ > 0 ? at % columns_ : 0),
           nodes_(trees.size(b)) {}
 
     /// Whether the request has the entry: its last row is that of its last node.

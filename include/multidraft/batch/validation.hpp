@@ -182,7 +182,10 @@ inline void refuse_reported(validation_report const& report) {
                    ": see docs/floating_point.md");
     std::string reason = detail::rule_of(report.what);
     if (report.token != none) reason += " (token " + std::to_string(report.token) + ')';
-    refuse(name_of(report.what), report.index, report.value, reason + ", request " + std::to_string(report.request));
+    bool const of_row = report.what >= batch_argument::target_row_of && report.what <= batch_argument::draft;
+    throw invalid_input(name_of(report.what), report.index, detail::printed(report.value),
+                        reason + ", request " + std::to_string(report.request),
+                        of_row ? static_cast<node_id>(report.index) : none);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -159,6 +159,19 @@ template <class Space, template <class> class Group, class Rows, class Index = n
     return batch;
 }
 
+namespace detail {
+
+/// Throws `invalid_input` for rows that do not follow one another: what is written is as wide as the distance between
+/// them.
+template <class View>
+void refuse_gaps(View const& view, char const* name) {
+    if (view.extent(0) > 1 && view.stride(0) != view.extent(1))
+        refuse(std::string(name) + ".stride(0)", view.stride(0),
+               "rows of " + std::to_string(view.extent(1)) + " entries follow one another: no part of wider rows");
+}
+
+}  // namespace detail
+
 /// The outputs of verdicts: `path` of rank 1 with one entry per node, or of rank 2 with one row per request; `accepted`
 /// and `next` with one entry per request. Throws `invalid_input` for other extents.
 template <class Space, template <class> class Group, class Path, class Accepted, class Next>
@@ -171,8 +184,9 @@ template <class Space, template <class> class Group, class Path, class Accepted,
                       "multidraft: the nodes of a path are adjacent: LayoutRight");
         detail::check_extent(path, "path", trees.requests, "there is one path a request");
         if (path.extent(1) < 1) refuse("path.extent(1)", path.extent(1), "a path has room for 1 node or more");
+        detail::refuse_gaps(path, "path");
         out.path = path.data();
-        out.path_stride = static_cast<std::int64_t>(path.stride(0));
+        out.path_stride = static_cast<std::int64_t>(path.extent(1));
     } else {
         out.path = detail::entries_of<node_id, Space>(path, "path", trees.nodes, "there is one entry a node");
     }
@@ -208,9 +222,10 @@ template <class Space, template <class> class Group, class Tokens, class Counts 
     static_assert(Tokens::rank == 2 && std::is_same_v<typename Tokens::array_layout, Kokkos::LayoutRight>,
                   "multidraft: the children of an entry are adjacent: a view of rank 2, LayoutRight");
     detail::check_extent(tokens, "tokens", level.entries, "there is one row an entry");
+    detail::refuse_gaps(tokens, "tokens");
     children_batch out;
     out.tokens = tokens.data();
-    out.stride = static_cast<std::int64_t>(tokens.stride(0));
+    out.stride = static_cast<std::int64_t>(tokens.extent(1));
     out.counts = detail::entries_of<index_t, Space>(counts, "counts", level.entries, "there is one count an entry");
     out.certain = detail::entries_of<index_t, Space>(certain, "certain", level.entries, "there is one count an entry");
     return out;

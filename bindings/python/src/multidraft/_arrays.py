@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 
+from . import _core
 from ._errors import refuse
 
 _LIMITS = {t: (np.iinfo(t).min, np.iinfo(t).max) for t in (np.int32, np.int64, np.uint32, np.uint64)}
@@ -24,6 +25,12 @@ def integers(name, values, dtype=np.int32):
         return values
     try:
         array = np.asarray(values)
+        if array.dtype.kind in "fO" and isinstance(values, (list, tuple)) and all(isinstance(x, (int, np.integer)) for x in values):
+            array = np.array(values, dtype)  # integers of 63 bits and of 64 together become floats
+    except OverflowError:
+        info = np.iinfo(dtype)
+        bad = next((i for i, x in enumerate(values) if not info.min <= x <= info.max), 0)
+        refuse(name, values[bad], f"an integer is in [{info.min}, {info.max}]", bad)
     except Exception as error:  # any exception of another library's array
         refuse(name, type(values).__name__, f"an array of integers is wanted ({error})")
     if array.size == 0:
@@ -72,6 +79,10 @@ def each(name, value, count, dtype):
 def rows(values):
     """(rows, is_bfloat16): bfloat16 of ml_dtypes as its bits in uint16, all other arrays as they are."""
     if isinstance(values, np.ndarray):
+        if isinstance(values, np.ma.MaskedArray):
+            refuse("logits", "a masked array", "its mask is not read: give minus infinity where no token is allowed")
+        if not values.dtype.isnative:
+            refuse("logits.dtype", values.dtype.str, "numbers are in the byte order of the machine")
         if values.dtype.char in "fe":  # a dtype's name takes microseconds
             return values, False
         if values.dtype.name == "bfloat16":
@@ -83,6 +94,22 @@ def rows(values):
     elif getattr(values, "requires_grad", False) is True:  # DLPack may export it nevertheless
         refuse("logits", "a tensor with a gradient", "rows carry no gradients: detach() it")
     return values, False
+
+
+def as_numpy(array):
+    """An array of NumPy over the same memory, bfloat16 as its bits in uint16."""
+    if isinstance(array, np.ndarray):
+        return array
+    if str(getattr(array, "dtype", "")).endswith("bfloat16"):
+        return _core.bfloat16_bits(array)
+    return np.from_dlpack(array)
+
+
+def as_float32(array, is_bfloat16):
+    """An array of NumPy in float32, exactly; `is_bfloat16`: it is given as bits."""
+    if is_bfloat16:
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float32, copy=False)
 
 
 def sampling(temperature, top_k, top_p, min_p, count):

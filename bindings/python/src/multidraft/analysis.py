@@ -176,12 +176,14 @@ def best_tree(rates: Any, nodes: int, depth: int | None = None) -> OptimalTree:
     """The tree of at most `nodes` nodes below the root with the most expected accepted nodes, an `OptimalTree`.
 
     rates: (levels, ranks), the probability that the child of a rank is the accepted one, given that its parent was
-        reached; or (ranks,) with `depth`, the same for every level.
+        reached; or (ranks,), the same for every level. depth: levels of the tree at most; with one row it must be said.
     """
     table = reals("rates", rates, (1, 2))
     if table.ndim == 1:
         if depth is None:
             refuse("depth", None, "with one row of rates, say how deep the tree may be")
         table = np.tile(table, (integer("depth", depth, 0, 4096), 1))
+    elif depth is not None:
+        table = table[: integer("depth", depth, 0, 4096)]
     parents, accepted = _core.optimal_tree(np.ascontiguousarray(table), integer("nodes", nodes, 0, 4096))
     return OptimalTree(Tree(parents), accepted)

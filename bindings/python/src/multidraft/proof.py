@@ -338,14 +338,15 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether the law was the target's in every case."""
-        return self.cases > 0 and not self.failures
+        """Whether the law was the target's in every case, of which none was left out."""
+        return self.cases > 0 and not self.failures and not self.left_out
 
     def __bool__(self):
         return self.holds
 
     def __str__(self):
-        lines = [f"{'lossless' if self.holds else 'not lossless'}: {len(self.failures)} of {self.cases} cases failed"]
+        what = "lossless" if self.holds else "not lossless" if self.failures else "not shown: cases were left out"
+        lines = [f"{what}: {len(self.failures)} of {self.cases} cases failed"]
         lines += [f"    {failure}" for failure in self.failures[:5]] + ["    .."] * (len(self.failures) > 5)
         return "\n".join(lines + [f"    too many draws: {case}" for case in self.left_out])
 
@@ -384,8 +385,9 @@ def prove_lossless(draw: Draw, decide: Decide, *, n: int | Iterable[int] = (1, 2
     """
     result = Proof()
     tolerance, convert, numbers = _bank(exact, tolerance, seeds, seed)
-    for vocabulary in vocabularies:
-        for children in (n,) if isinstance(n, int) else n:
+    several = (int(n),) if hasattr(n, "__index__") else tuple(n)
+    for vocabulary in tuple(vocabularies):
+        for children in several:
             for kind in KINDS:
                 for k in numbers:
                     p, q = map(convert, _rows_of_kind(kind, vocabulary, random.Random(f"{kind} {vocabulary} {k}")))
@@ -402,8 +404,9 @@ def prove_lossless_of_trees(draw: Draw, verify: Verify, *, trees: Iterable[Tree 
     adds, as many as the tree has levels and one. Each text has rows of its own."""
     result = Proof()
     tolerance, convert, numbers = _bank(exact, tolerance, seeds, seed)
+    several = tuple(map(as_tree, trees))
     for vocabulary in vocabularies:
-        for tree in map(as_tree, trees):
+        for tree in several:
             for kind in KINDS:
                 for k in numbers:
                     models: dict = {}

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import _core
-from ._arrays import four, integer, integers, rows, sampling, thread_count
+from ._arrays import as_float32, as_numpy as _as_numpy, four, integer, integers, rows, sampling, thread_count
 from ._errors import refuse
 from ._intervals import interval
 from .batch import SUPPORT_ENDED, DraftedTree, decided
@@ -75,15 +75,15 @@ def _target(target, contexts, vocabulary, observes):
 
 def _level(draft, text, paths, level, depth, last, block, vocabulary):
     """The logits of a level, and the rows of a block draft, which is called for the first."""
-    contexts = [paths[v] for v in level]
+    contexts = [list(paths[v]) for v in level]  # a model may write to its own
     if not hasattr(draft, "rows"):
         return _call(draft, "draft", contexts, vocabulary), None
     if block is None:
-        block = np.asarray(_as_numpy(_checked(draft.rows(text, last), "draft.rows", range(last), None)), np.float32)
+        block = _float32(_checked(draft.rows(list(text), last), "draft.rows", range(last), None))
     here = np.repeat(block[depth: depth + 1], len(level), 0)
     if hasattr(draft, "parent_term"):
         term = _checked(draft.parent_term(depth, [path[-1] for path in contexts]), "draft.parent_term", contexts, here.shape[1])
-        here = here + np.asarray(_as_numpy(term), np.float32)
+        here = here + _float32(term)
     return here, block
 
 
@@ -143,10 +143,12 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
         calls += block is None
         here, block = _level(draft, text, paths, level, depth, tree.depth, block, None if logits is None else logits.shape[1])
         array, is_bfloat16 = rows(here)
+        values = _as_numpy(array)
         if logits is None:
-            kind = np.uint16 if is_bfloat16 else _numpy_type(array)
-            logits = np.zeros((nodes, int(array.shape[1])), kind)
-        logits[level] = _as_numpy(array)
+            logits = np.zeros((nodes, int(values.shape[1])), values.dtype)
+        if logits.dtype != values.dtype:  # of another type than the levels before: all in float32, exactly
+            logits, values = (as_float32(x, x.dtype == np.uint16) for x in (logits, values))
+        logits[level] = values
         at = np.array(level, np.int32)
         most = max(len(tree.children(v)) for v in level)
         # One call for each number of children that occurs in the level.
@@ -168,17 +170,11 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
     return DraftedTree(tree, tokens, certain, laws()[chosen.law]), logits, paths, calls
 
 
-def _as_numpy(array):
-    if isinstance(array, np.ndarray):
-        return array
-    if str(getattr(array, "dtype", "")).endswith("bfloat16"):
-        return _core.bfloat16_bits(array)
-    return np.from_dlpack(array)
-
-
-def _numpy_type(array):
-    name = str(getattr(array, "dtype", "float32")).rsplit(".", 1)[-1]
-    return {"bfloat16": np.uint16, "float16": np.float16}.get(name, np.float32)
+def _float32(values):
+    """Rows in float32, whichever their type."""
+    array, is_bfloat16 = rows(values)
+    plain = _as_numpy(array)
+    return as_float32(plain, is_bfloat16 or plain.dtype == np.uint16)
 
 
 def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Model | BlockDraft, text: Sequence[int], tokens: int = 128, *,
@@ -215,7 +211,7 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
         drafted, logits, paths, calls = _grow(chosen, shape, text, draft, of_draft, seed, request, threads)
         result.draft_calls += calls
         present = sorted(paths)
-        scored, features = _target(target, [paths[v] for v in present], None if logits is None else logits.shape[1], observes)
+        scored, features = _target(target, [list(paths[v]) for v in present], None if logits is None else logits.shape[1], observes)
         result.target_calls += 1
         target_rows = np.zeros(len(shape), np.int64)
         target_rows[present] = np.arange(len(present))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._arrays import integer, integers, real, rows, thread_count, two_dimensional
+from ._arrays import as_float32, as_numpy, four, integer, integers, real, rows, thread_count, two_dimensional
 from ._errors import refuse
-from .methods import Method, method as find_method
+from .methods import Method, check_shape, method as find_method
 from .tree import Tree, as_tree
 
 
@@ -84,8 +84,7 @@ class Step:
         """Begins a step without requests."""
         self._inner.start()
         self._asked: StepInputs | None = None
-        self._levels: list[np.ndarray] = []
-        self._is_bfloat16 = False
+        self._levels: list[tuple[np.ndarray, bool]] = []  # with whether they are the bits of bfloat16
         self._row_of = np.zeros(0, np.int64)
 
     def add(self, method: Method | str, text: Sequence[int] | np.ndarray, tree: Tree | str | Sequence[int] | None = None, *, seed: int = 0,
@@ -99,11 +98,16 @@ class Step:
         Requests of one method that follow one another are drawn and verified in one call. Raises `InvalidInput`, also for the
         seed, id and length of text of an earlier request, which would have the same draws.
         """
-        chosen = find_method(method) if isinstance(method, str) else method
-        parents = np.zeros(0, np.int32) if tree is None else np.ascontiguousarray(as_tree(tree).parents, np.int32)
+        chosen = find_method(method)
+        parents = np.zeros(0, np.int32)
+        if tree is not None:
+            shape = as_tree(tree)
+            check_shape(chosen, shape)
+            parents = np.ascontiguousarray(shape.parents, np.int32)
         own = _sampling(temperature, top_k, top_p, min_p)
+        of_draft = own if draft_sampling is None else _sampling(*four("draft_sampling", draft_sampling))
         return self._inner.add(chosen.name, integers("text", text), parents, integer("seed", seed, 0, 2**64 - 1),
-                               integer("id", id, 0, 2**32 - 1), own, own if draft_sampling is None else _sampling(*draft_sampling),
+                               integer("id", id, 0, 2**32 - 1), own, of_draft,
                                integer("in_target", in_target, -(2**31), 2**31 - 1), integer("in_draft", in_draft, -(2**31), 2**31 - 1))
 
     def add_reading(self, text: Sequence[int] | np.ndarray, *, in_target: int = 0, in_draft: int = 0) -> int:
@@ -127,13 +131,19 @@ class Step:
             refuse("draw", "out of turn", "`next_level` returns what the draft reads")
         array, is_bfloat16 = rows(logits)
         row_of = self._rows("logits", array, self._asked)
+        vocabulary = two_dimensional("logits", array)[1]
+        if self._levels and vocabulary != self._levels[0][0].shape[1]:
+            refuse("logits.shape[1]", vocabulary, f"the first level has rows of {self._levels[0][0].shape[1]} tokens")
+        array = as_numpy(array)
+        is_bfloat16 = is_bfloat16 or array.dtype == np.uint16
+        array = np.array(array, order="C")  # kept until the verification
         self._inner.draw(array, is_bfloat16, row_of, self._threads)
-        before = sum(len(level) for level in self._levels)
+        before = sum(len(level) for level, _ in self._levels)
         kept = np.zeros(len(row_of), np.int64)
         kept[:len(self._row_of)] = self._row_of
         kept[self._asked._first_row:] = row_of[self._asked._first_row:] + before
-        self._row_of, self._is_bfloat16 = kept, is_bfloat16
-        self._levels.append(np.array(array))
+        self._row_of = kept
+        self._levels.append((array, is_bfloat16))
 
     def target_inputs(self) -> StepInputs:
         """What the target reads: what its caches lack of the texts, the roots, and the nodes that were drawn."""
@@ -145,8 +155,13 @@ class Step:
         if self._asked is None:
             refuse("verify", "out of turn", "the target reads `target_inputs` first")
         array, is_bfloat16 = rows(logits)
-        draft = np.concatenate(self._levels) if self._levels else None
-        self._inner.verify(array, is_bfloat16, self._rows("logits", array, self._asked), draft, self._is_bfloat16,
+        draft, draft_is_bfloat16 = None, False
+        if self._levels:
+            levels, draft_is_bfloat16 = [level for level, _ in self._levels], self._levels[0][1]
+            if len({(level.dtype, bits) for level, bits in self._levels}) > 1:  # the rows of the draws, exactly
+                levels, draft_is_bfloat16 = [as_float32(level, bits) for level, bits in self._levels], False
+            draft = np.concatenate(levels)
+        self._inner.verify(array, is_bfloat16, self._rows("logits", array, self._asked), draft, draft_is_bfloat16,
                            self._row_of, self._threads)
 
     def result(self, number: int) -> StepResult:
