@@ -826,12 +826,14 @@ public:
     ~step() { md_free_step(inner_); }
 
     void start() {
+        in_use const mine(busy_);
         check(md_start_step(inner_));
         texts_.clear();
     }
     std::int32_t add(std::string const& method, ints const& text, ints const& parents, std::uint64_t seed,
                      std::uint32_t id, nb::handle given, nb::handle given_of_draft, std::int32_t in_target,
                      std::int32_t in_draft) {
+        in_use const mine(busy_);
         md_step_request r = request(text, in_target, in_draft);
         md_sampling const of_draft = sampling_of(given_of_draft).all;
         r.parents = parents.data();
@@ -845,6 +847,7 @@ public:
         return number;
     }
     std::int32_t add_reading(ints const& text, std::int32_t in_target, std::int32_t in_draft) {
+        in_use const mine(busy_);
         md_step_request const r = request(text, in_target, in_draft);
         std::int32_t number = 0;
         check(md_add_reading(inner_, &r, &number));
@@ -853,6 +856,7 @@ public:
     nb::tuple next_level() { return inputs(md_next_level); }
     nb::tuple target_inputs() { return inputs(md_target_inputs); }
     void draw(nb::handle logits, bool is_bfloat16, longs const& row_of, int threads) {
+        in_use const mine(busy_);
         std::vector<std::int64_t> renumbered;
         matrix const rows(logits, "logits", is_bfloat16);
         md_rows const q = rows.view(row_of, row_of.shape(0), renumbered);
@@ -862,6 +866,7 @@ public:
     }
     void verify(nb::handle target, bool target_is_bfloat16, longs const& target_rows, nb::handle draft,
                 bool draft_is_bfloat16, longs const& draft_rows, int threads) {
+        in_use const mine(busy_);
         std::vector<std::int64_t> renumbered_target, renumbered_draft;
         matrix const of_target(target, "target", target_is_bfloat16);
         md_rows const p = of_target.view(target_rows, target_rows.shape(0), renumbered_target);
@@ -876,6 +881,7 @@ public:
         check(md_verify_step(inner_, pool, &p, of_draft ? &q : nullptr));
     }
     nb::tuple result(std::int32_t number) {
+        in_use const mine(busy_);
         md_step_result r = MD_STEP_RESULT_INIT;
         check(md_finish_request(inner_, number, &r));
         return nb::make_tuple(copy(r.tokens, r.token_count), copy(r.path, r.accepted), r.in_target, r.in_draft,
@@ -884,6 +890,20 @@ public:
     }
 
 private:
+    /// Refuses a call while another thread draws or verifies. The flag changes with the GIL held.
+    class in_use {
+    public:
+        explicit in_use(bool& busy) : busy_(busy) {
+            if (busy) throw failure("step", "in use", "one thread at a time: another one draws or verifies");
+            busy_ = true;
+        }
+        ~in_use() { busy_ = false; }
+        in_use(in_use const&) = delete;
+        in_use& operator=(in_use const&) = delete;
+
+    private:
+        bool& busy_;
+    };
     template <class T>
     static nb::object copy(T const* data, std::int64_t count) {
         output<T> found({static_cast<std::size_t>(count)});
@@ -900,6 +920,7 @@ private:
         return r;
     }
     nb::tuple inputs(md_status (*call)(md_step*, md_step_inputs*)) {
+        in_use const mine(busy_);
         md_step_inputs in = MD_STEP_INPUTS_INIT;
         check(call(inner_, &in));
         output<std::uint64_t> mask({static_cast<std::size_t>(in.count), static_cast<std::size_t>(in.mask_words)});
@@ -912,6 +933,7 @@ private:
 
     md_step* inner_ = nullptr;
     std::deque<std::vector<std::int32_t>> texts_;
+    bool busy_ = false;
 };
 
 }  // namespace

@@ -71,7 +71,7 @@ class Step:
 
     A model reads what its cache lacks of a text before the root, the root, then nodes: the target all of them, the draft those
     that are to have children. A text depends neither on the other requests nor on `threads`, bit for bit. Calls out of turn
-    raise `InvalidInput`.
+    raise `InvalidInput`, and so does one thread while another draws or verifies.
     """
 
     def __init__(self, threads: int = 1) -> None:
