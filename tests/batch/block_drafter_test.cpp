@@ -200,8 +200,30 @@ TEST(block_drafter, mistakes_in_rows_of_candidates_are_refused) {
     EXPECT_EQ(refusal({rows, tokens.data(), 51}),
               "target.candidates = 51: a row has 1 candidate or more, and no more than its 50 tokens");
     EXPECT_NE(refusal({{logits.data(), 2, 50}, tokens.data(), 3}).find("target.row_stride = 2"), std::string::npos);
-    tokens[1] = 0;  // in the root of the first request
-    EXPECT_NE(refusal({rows, tokens.data(), 3}).find("candidates rise"), std::string::npos);
+    // In a row of the last request: before anything is written of the others.
+    auto const last = static_cast<std::size_t>(b.trees().offsets[b.size() - 1]);
+    tokens[3 * last + 1] = 0;
+    std::int32_t& accepted = *out.view().accepted;
+    accepted = -7;
+    EXPECT_EQ(
+        refusal({rows, tokens.data(), 3}),
+        "target.tokens[1] = 0: candidates rise, each in [0, 50), node 0 of request " + std::to_string(b.size() - 1));
+    EXPECT_EQ(accepted, -7);
+    auto const level = b.level_of(0);
+    std::vector<std::int64_t> const row_of(level.index.begin(), level.index.end());
+    children_batch children = b.children_of(level);
+    children.states = nullptr;
+    auto const drawn = b.tokens;
+    try {
+        draft_batch(
+            pool, draft::iid{}, level.view(),
+            draft_rows(candidate_batch(logit_batch<float>{logits.data(), 0, 50, row_of.data()}, tokens.data(), 3)),
+            b.requests(), children);
+        ADD_FAILURE();
+    } catch (invalid_input const& e) {
+        EXPECT_NE(std::string(e.what()).find("draft.tokens[1] = 0: candidates rise"), std::string::npos) << e.what();
+    }
+    EXPECT_EQ(b.tokens, drawn);
 }
 
 TEST(block_drafter, a_term_of_the_parent_gives_what_rows_written_out_give) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -113,6 +114,8 @@ void check_entry(level_batch const& level, Rows const& rows, request_batch const
         refuse("out.node_index", e, out.node_index[e], "nodes are counted from 0");
     if (requests.slot(b) < 0) refuse("slot_of", b, requests.slot(b), "a slot is not negative");
     if (requests.position(b) < 0) refuse("positions", b, requests.position(b), "a position is not negative");
+    if (level.depths != nullptr && level.depths[e] > std::numeric_limits<std::int32_t>::max() - requests.position(b))
+        refuse("level.depths", e, level.depths[e], "positions are below 2^31");
     if constexpr (has_slots<Rows>)
         if (rows.slot_of != nullptr && rows.slot_of[b] < 0)
             refuse("draft.slot_of", b, rows.slot_of[b], "a slot is not negative");
@@ -171,6 +174,9 @@ auto draft_batch(P const& policy, Sampler const& sampler, level_batch const& lev
             detail::refuse_bad_level<Sampler>(level, rows.rows, requests, out);
             for (std::int32_t e = 0; host_policy<P> && e < level.entries; ++e)
                 detail::check_entry<typename Sampler::law>(level, rows.rows, requests, out, e);
+            if constexpr (host_policy<P> && detail::has_candidates<Rows>)
+                for (std::int32_t e = 0; e < level.entries; ++e)
+                    detail::refuse_bad_candidates("draft", rows.rows, e, ", entry " + std::to_string(e));
         },
         [&] {
             auto const make = [&](auto const& same) {

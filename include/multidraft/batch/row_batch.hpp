@@ -4,9 +4,11 @@
 
 #include <concepts>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/adjusted_view.hpp"
@@ -319,6 +321,17 @@ concept has_candidates = requires(Rows const& rows) {
     rows.candidates;
     rows.tokens;
 };
+
+/// Throws `invalid_input`, on a host, for a row of a few entries whose tokens do not rise: before it is read. `name` is
+/// the argument's, `of` says whose row i is. O(candidates).
+template <has_candidates Rows>
+void refuse_bad_candidates(char const* name, Rows const& rows, std::int64_t i, std::string const& of) {
+    try {
+        static_cast<void>(rows.view(i));
+    } catch (invalid_input const& e) {
+        throw invalid_input(std::string(name) + '.' + e.argument(), e.index(), e.value(), e.reason() + of);
+    }
+}
 
 /// Rows with a term of the node's token.
 template <class Rows>

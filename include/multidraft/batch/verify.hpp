@@ -229,6 +229,17 @@ void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> 
     });
     refuse_reported(detail::report_of(detail::host_batch_group{}, drafts, rules_of<Verifier>(), target.rows, draft.rows,
                                       requests, first));
+    auto const check_candidates = [&](auto const& rows, batch_argument what) {
+        if constexpr (detail::has_candidates<std::remove_cvref_t<decltype(rows)>>)
+            for (std::int32_t b = 0; b < trees.requests; ++b)
+                for (node_id v = 0; v < trees.size(b); ++v)
+                    if (detail::may_be_read(trees(b), what, v))
+                        detail::refuse_bad_candidates(
+                            name_of(what), rows, trees.offsets[b] + v,
+                            ", node " + std::to_string(v) + " of request " + std::to_string(b));
+    };
+    check_candidates(target.rows, batch_argument::target);
+    check_candidates(draft.rows, batch_argument::draft);
     if (std::int32_t const b = without_room; b < trees.requests)
         refuse("out.path_stride", out.path_stride,
                "the tree of request " + std::to_string(b) + " is " + std::to_string(trees(b).depth(trees.size(b) - 1)) +
