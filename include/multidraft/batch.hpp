@@ -21,6 +21,7 @@
 #include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/step_inputs.hpp"
+#include "multidraft/batch/step_request.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verify.hpp"
