@@ -130,10 +130,10 @@ public:
     /// What the draft reads next, empty when the trees are grown: first what its cache lacks of the texts, and the
     /// roots; then the nodes of the next level that are to have children. O(nodes of the level).
     [[nodiscard]] step_inputs next_level() {
-        require(phase_ != phase::scoring && phase_ != phase::verified, "next_level", "a new step begins with `start`");
         require(phase_ == phase::adding || phase_ == phase::drawn, "next_level",
-                phase_ == phase::grown ? "the trees are grown: the target reads `target_inputs` next"
-                                       : "the children of the nodes that it returned are drawn first");
+                phase_ > phase::grown    ? "a new step begins with `start`"
+                : phase_ == phase::grown ? "the trees are grown: the target reads `target_inputs` next"
+                                         : "the children of the nodes that it returned are drawn first");
         draft_.reader.begin();
         level_.clear();
         std::int32_t const depth = ++level_.depth;
@@ -201,8 +201,8 @@ public:
     }
 
     /// Verifies the trees. `p`: the target's logits, row k for input k of `target_inputs`; `q`: as at the draws. Throws
-    /// as `verify_batch`, and where the verifier reads the draft's rows for nodes that were drawn with a mask or a bias
-    /// and now have none, or the other way round; or on a stream returns the error. Nothing is verified then.
+    /// as `verify_batch`, and for nodes that were drawn with a mask or a bias and have none now, or the other way
+    /// round, where the verifier reads the draft's rows; or on a stream returns the error. Nothing is verified then.
     template <detail::step_policy<Methods> P, class T, class Layout, class U, class LayoutOfDraft>
     auto verify(P const& policy, rows_of_batch<T, Layout> const& p, rows_of_batch<U, LayoutOfDraft> const& q) {
         return verify_rows(policy, rows_of(target_, all_nodes(), p, requests_.sampling),
@@ -330,9 +330,8 @@ private:
     }
 
     /// The draft's rows. Where none is read there need be none: those of the target take their place.
-    template <class T, class Layout, class U, class LayoutOfTarget>
-    [[nodiscard]] rows_of_batch<T, Layout> or_unread(rows_of_batch<T, Layout> q,
-                                                     rows_of_batch<U, LayoutOfTarget> const& p) const noexcept {
+    template <class T, class Layout, class Rows>
+    [[nodiscard]] rows_of_batch<T, Layout> or_unread(rows_of_batch<T, Layout> q, Rows const& p) const noexcept {
         if (q.data != nullptr || q.vocabulary != 0 || (adjustments_.has_draws() && reads_draft())) return q;
         q.data = static_cast<T const*>(static_cast<void const*>(p.data));
         q.vocabulary = p.vocabulary;
