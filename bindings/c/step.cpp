@@ -134,7 +134,7 @@ void md_free_step(md_step* step) { delete step; }
 md_status md_start_step(md_step* step) {
     return guarded([&] {
         refuse_null(step, "step");
-        step->inputs = {};
+        step->inputs = {};  // they are of the arrays that the step begins anew
         step->inner.start();
         step->shapes.clear();
     });
@@ -144,7 +144,6 @@ md_status md_add_request(md_step* step, md_method const* method, md_step_request
     return guarded([&] {
         refuse_null(step, "step");
         any_c_method const m = method_of(method);
-        step->inputs = {};
         step_request const r = request_of(*step, request);
         std::int32_t const b = step->inner.add(r, m);
         if (number != nullptr) *number = b;
@@ -154,7 +153,6 @@ md_status md_add_request(md_step* step, md_method const* method, md_step_request
 md_status md_add_reading(md_step* step, md_step_request const* request, std::int32_t* number) {
     return guarded([&] {
         refuse_null(step, "step");
-        step->inputs = {};
         std::int32_t const b = step->inner.add_reading(request_of(*step, request));
         if (number != nullptr) *number = b;
     });
@@ -164,7 +162,6 @@ md_status md_next_level(md_step* step, md_step_inputs* inputs) {
     return guarded([&] {
         refuse_null(step, "step");
         check_size(inputs, "inputs");
-        step->inputs = {};
         step->inputs = step->inner.next_level();
         write_inputs(*step, inputs);
     });
@@ -174,7 +171,6 @@ md_status md_target_inputs(md_step* step, md_step_inputs* inputs) {
     return guarded([&] {
         refuse_null(step, "step");
         check_size(inputs, "inputs");
-        step->inputs = {};
         step->inputs = step->inner.target_inputs();
         write_inputs(*step, inputs);
     });
@@ -208,12 +204,7 @@ md_status md_verify_step(md_step* step, md_pool* pool, md_rows const* target, md
         refuse_null(step, "step");
         md_rows const p = logits_of_step(target, "target");
         // Without rows of the draft the step refuses to verify what was drawn.
-        md_rows q = p;
-        q.data = nullptr;
-        q.row_stride = 0;
-        q.vocabulary = 0;
-        q.row_of = nullptr;
-        q.adjustments = nullptr;
+        md_rows q = MD_ROWS_INIT;
         if (draft != nullptr) {
             q = logits_of_step(draft, "draft");
             refuse_unlike(p, &q);

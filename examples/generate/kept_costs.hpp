@@ -33,10 +33,7 @@ inline std::filesystem::path directory_of_kept_costs() {
     std::filesystem::create_directories(directory, error);
     if (error) return {};
     auto const trial = directory / (std::to_string(::getpid()) + ".trial");
-    std::ofstream out(trial);
-    out << "written\n";
-    out.close();
-    bool const written = static_cast<bool>(out);
+    bool const written = write_once(trial, "written");
     std::filesystem::remove(trial, error);
     return written ? directory : std::filesystem::path();
 }
@@ -111,14 +108,12 @@ std::pair<step_times, std::string> kept_times(std::filesystem::path const& direc
                                               Method const& how, Measure const& measure) {
     auto const file = file_of_kept_costs(directory, what);
     if (auto known = read_kept_times(file, what, how)) return {std::move(*known), file.string()};
+    std::error_code error;
+    std::filesystem::remove(file, error);  // one that is not whole, or of other numbers
     step_times times = measure();
-    if (!read_kept_times(file, what, how)) {
-        std::error_code error;
-        std::filesystem::remove(file, error);  // one that is not whole, or of other numbers
-        auto json = to_json(times, how);
-        json["of"] = what;
-        write_once(file, json.dump(2));
-    }
+    auto json = to_json(times, how);
+    json["of"] = what;
+    write_once(file, json.dump(2));
     if (auto known = read_kept_times(file, what, how)) return {std::move(*known), file.string()};
     return {std::move(times), std::string()};
 }

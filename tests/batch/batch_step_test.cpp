@@ -27,6 +27,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "support/batch_steps.hpp"
+#include "support/refusal.hpp"
 #include "support/table_model.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -85,6 +86,7 @@ struct cached_model {
 };
 
 using request = testing::request_of_steps;
+using testing::refusal;
 
 /// Runs steps until every text is `length` tokens longer. Request b has cache b.
 template <class Step>
@@ -378,16 +380,6 @@ TEST(batch_step, a_row_that_is_no_distribution_ends_its_request_alone) {
     step.verify(host_threads(2), target.view(), draft.view());
     EXPECT_EQ(undecided(step.verdicts(), step.requests()), 1);
     for (std::int32_t b = 0; b < 5; ++b) EXPECT_EQ(step.tokens(b).empty(), b == 2);
-}
-
-template <class Call>
-std::string refusal(Call const& call) {
-    try {
-        call();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "nothing was thrown";
 }
 
 TEST(batch_step, is_verified_with_the_masks_and_biases_of_the_draws) {

@@ -28,6 +28,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "support/refusal.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 namespace mistakes_test {
@@ -40,16 +41,6 @@ ragged<float> three_trees() {
     ragged<float> b({{none, 0, 0, 1, 1, 2}, {none, 0, 0, 0, 1}, {none, 0, 0}}, 300, {{}});
     b.draw_alone(draft::sequential{});
     return b;
-}
-
-template <class Call>
-std::string refusal(Call const& call) {
-    try {
-        call();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "nothing was thrown";
 }
 
 template <class Verifier = rejection, class T, class Target, class Draft>

@@ -19,6 +19,7 @@
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traits.hpp"
+#include "support/refusal.hpp"
 #include "support/table_model.hpp"
 
 namespace accepted_text_test {
@@ -26,6 +27,7 @@ namespace {
 
 using namespace multidraft;
 using multidraft::testing::random_conditional;
+using multidraft::testing::refusal;
 using multidraft::testing::table_model;
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
@@ -33,16 +35,6 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 template <class T>
 std::vector<std::int32_t> list(T const& numbers) {
     return {numbers.begin(), numbers.end()};
-}
-
-template <class Call>
-std::string refusal(Call const& call) {
-    try {
-        call();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "nothing was thrown";
 }
 
 struct step {

@@ -14,6 +14,7 @@
 #include "multidraft/tree/shapes.hpp"
 #include "support/batched_table_model.hpp"
 #include "support/many_requests.hpp"
+#include "support/refusal.hpp"
 #include "support/table_model.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -21,16 +22,7 @@ namespace continuous_batching_test {
 namespace {
 
 using namespace testing::many;
-
-template <class Call>
-std::string refusal(Call const& call) {
-    try {
-        call();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "nothing was thrown";
-}
+using testing::refusal;
 
 TEST(continuous_batching, texts_are_those_of_each_request_alone) {
     auto const requests = random_requests(60, 1);

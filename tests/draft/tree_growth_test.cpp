@@ -32,6 +32,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "support/refusal.hpp"
 #include "support/table_model.hpp"
 
 namespace tree_growth_test {
@@ -44,19 +45,10 @@ using multidraft::testing::enumerating_source;
 using multidraft::testing::kind;
 using multidraft::testing::model_pair;
 using multidraft::testing::random_conditional;
+using multidraft::testing::refusal;
 using multidraft::testing::table_model;
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-template <class Call>
-std::string refusal(Call const& call) {
-    try {
-        call();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "nothing was thrown";
-}
 
 // --- The trees of the generation loop --------------------------------------------------------------------------------
 

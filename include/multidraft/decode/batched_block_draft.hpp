@@ -123,16 +123,8 @@ public:
             rows_.depths.push_back(depth);
             rows_.tokens.push_back(in.tokens[input]);
         }
-        if constexpr (Model::traits.parent_terms) {
-            try {
-                model_->add_parent_terms(rows_.depths, rows_.tokens, logits);
-            } catch (failed_request const& e) {
-                // The model numbers the rows of its call.
-                if (e.request < 0 || static_cast<std::size_t>(e.request) >= in.scored.size()) throw;
-                auto const input = static_cast<std::size_t>(in.scored[static_cast<std::size_t>(e.request)]);
-                throw failed_request(in.requests[input], e.what());
-            }
-        }
+        if constexpr (Model::traits.parent_terms)
+            of_requests(in, [&] { model_->add_parent_terms(rows_.depths, rows_.tokens, logits); });
     }
 
     /// Nothing: the model keeps what it reads by itself.
@@ -156,6 +148,18 @@ private:
         std::int32_t root;  ///< its position
     };
 
+    /// Calls the model, which numbers the scored inputs where it throws `failed_request`: the loop numbers requests.
+    template <class Call>
+    static void of_requests(step_inputs const& in, Call const& call) {
+        try {
+            call();
+        } catch (failed_request const& e) {
+            if (e.request < 0 || static_cast<std::size_t>(e.request) >= in.scored.size()) throw;
+            auto const input = static_cast<std::size_t>(in.scored[static_cast<std::size_t>(e.request)]);
+            throw failed_request(in.requests[input], e.what());
+        }
+    }
+
     /// The rows of all requests whose roots are in the call.
     void make_rows(step_inputs const& in, std::span<std::int32_t const> sequence_of) {
         std::vector<block> blocks;
@@ -168,12 +172,7 @@ private:
             rows_.tokens.push_back(in.tokens[input]);
         }
         base_.resize(blocks.size() * static_cast<std::size_t>(depths_) * static_cast<std::size_t>(vocabulary()));
-        try {
-            model_->rows(rows_.sequences, rows_.tokens, depths_, std::span<logit>(base_));
-        } catch (failed_request const& e) {
-            if (e.request < 0 || static_cast<std::size_t>(e.request) >= blocks.size()) throw;
-            throw failed_request(blocks[static_cast<std::size_t>(e.request)].request, e.what());
-        }
+        of_requests(in, [&] { model_->rows(rows_.sequences, rows_.tokens, depths_, std::span<logit>(base_)); });
         blocks_ = std::move(blocks);
     }
 

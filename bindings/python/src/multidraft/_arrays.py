@@ -105,9 +105,9 @@ def as_numpy(array):
     return np.from_dlpack(array)
 
 
-def as_float32(array, is_bfloat16):
-    """An array of NumPy in float32, exactly; `is_bfloat16`: it is given as bits."""
-    if is_bfloat16:
+def as_float32(array):
+    """An array of `as_numpy` in float32, exactly."""
+    if array.dtype == np.uint16:
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(np.float32, copy=False)
 

@@ -146,8 +146,8 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
         values = _as_numpy(array)
         if logits is None:
             logits = np.zeros((nodes, int(values.shape[1])), values.dtype)
-        if logits.dtype != values.dtype:  # of another type than the levels before: all in float32, exactly
-            logits, values = (as_float32(x, x.dtype == np.uint16) for x in (logits, values))
+        if logits.dtype != values.dtype:  # of another type than the levels before
+            logits, values = as_float32(logits), as_float32(values)
         logits[level] = values
         at = np.array(level, np.int32)
         most = max(len(tree.children(v)) for v in level)
@@ -172,9 +172,7 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
 
 def _float32(values):
     """Rows in float32, whichever their type."""
-    array, is_bfloat16 = rows(values)
-    plain = _as_numpy(array)
-    return as_float32(plain, is_bfloat16 or plain.dtype == np.uint16)
+    return as_float32(_as_numpy(rows(values)[0]))
 
 
 def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Model | BlockDraft, text: Sequence[int], tokens: int = 128, *,
@@ -251,14 +249,4 @@ def _same_type(draft_logits, target_logits):
     of_draft = "bfloat16" if draft_logits.dtype == np.uint16 else draft_logits.dtype.name
     if name == of_draft and name != "bfloat16":
         return draft_logits, target_logits
-    return _as_float32(draft_logits, of_draft), _as_float32(target_logits, name)
-
-
-def _as_float32(array, name):
-    if name == "float32":
-        return array
-    plain = _as_numpy(array)
-    if name == "bfloat16":
-        bits = plain if plain.dtype == np.uint16 else plain.view(np.uint16)
-        return (bits.astype(np.uint32) << 16).view(np.float32)
-    return plain.astype(np.float32)
+    return as_float32(draft_logits), _float32(target_logits)

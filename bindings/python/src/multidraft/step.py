@@ -84,7 +84,7 @@ class Step:
         """Begins a step without requests."""
         self._inner.start()
         self._asked: StepInputs | None = None
-        self._levels: list[tuple[np.ndarray, bool]] = []  # with whether they are the bits of bfloat16
+        self._levels: list[np.ndarray] = []
         self._row_of = np.zeros(0, np.int64)
 
     def add(self, method: Method | str, text: Sequence[int] | np.ndarray, tree: Tree | str | Sequence[int] | None = None, *, seed: int = 0,
@@ -129,21 +129,19 @@ class Step:
         """Draws the children of these nodes. logits: (inputs, vocabulary) of the draft, or of `scored` alone."""
         if self._asked is None:
             refuse("draw", "out of turn", "`next_level` returns what the draft reads")
-        array, is_bfloat16 = rows(logits)
+        array, _ = rows(logits)
         row_of = self._rows("logits", array, self._asked)
         vocabulary = two_dimensional("logits", array)[1]
-        if self._levels and vocabulary != self._levels[0][0].shape[1]:
-            refuse("logits.shape[1]", vocabulary, f"the first level has rows of {self._levels[0][0].shape[1]} tokens")
-        array = as_numpy(array)
-        is_bfloat16 = is_bfloat16 or array.dtype == np.uint16
-        array = np.array(array, order="C")  # kept until the verification
-        self._inner.draw(array, is_bfloat16, row_of, self._threads)
-        before = sum(len(level) for level, _ in self._levels)
+        if self._levels and vocabulary != self._levels[0].shape[1]:
+            refuse("logits.shape[1]", vocabulary, f"the first level has rows of {self._levels[0].shape[1]} tokens")
+        array = np.array(as_numpy(array), order="C")  # kept until the verification
+        self._inner.draw(array, array.dtype == np.uint16, row_of, self._threads)
+        before = sum(len(level) for level in self._levels)
         kept = np.zeros(len(row_of), np.int64)
         kept[:len(self._row_of)] = self._row_of
         kept[self._asked._first_row:] = row_of[self._asked._first_row:] + before
         self._row_of = kept
-        self._levels.append((array, is_bfloat16))
+        self._levels.append(array)
 
     def target_inputs(self) -> StepInputs:
         """What the target reads: what its caches lack of the texts, the roots, and the nodes that were drawn."""
@@ -155,14 +153,12 @@ class Step:
         if self._asked is None:
             refuse("verify", "out of turn", "the target reads `target_inputs` first")
         array, is_bfloat16 = rows(logits)
-        draft, draft_is_bfloat16 = None, False
-        if self._levels:
-            levels, draft_is_bfloat16 = [level for level, _ in self._levels], self._levels[0][1]
-            if len({(level.dtype, bits) for level, bits in self._levels}) > 1:  # the rows of the draws, exactly
-                levels, draft_is_bfloat16 = [as_float32(level, bits) for level, bits in self._levels], False
-            draft = np.concatenate(levels)
-        self._inner.verify(array, is_bfloat16, self._rows("logits", array, self._asked), draft, draft_is_bfloat16,
-                           self._row_of, self._threads)
+        levels = self._levels
+        if len({level.dtype for level in levels}) > 1:
+            levels = [as_float32(level) for level in levels]
+        draft = np.concatenate(levels) if levels else None
+        self._inner.verify(array, is_bfloat16, self._rows("logits", array, self._asked), draft,
+                           draft is not None and draft.dtype == np.uint16, self._row_of, self._threads)
 
     def result(self, number: int) -> StepResult:
         """The outcome of a request, after `verify`."""

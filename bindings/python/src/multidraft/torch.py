@@ -1,8 +1,8 @@
 """PyTorch operators `torch.ops.multidraft.draft`, `.verify` and `.verify_linked_trees`, without graph breaks.
 
 Importing this module registers them. `draft` and `verify` are functions over them for batches of trees of one shape, which
-`torch.compile` leaves to Python;
-`verify_linked_trees` has the signature of serving engines' functions for tree verification. Logits may be on any device.
+`torch.compile` leaves to Python; `verify_linked_trees` has the signature of serving engines' functions for tree
+verification. Logits may be on any device.
 In a build with CUDA, `draft` and `verify` run on the current stream of CUDA logits without waiting (`multidraft.cuda`).
 Otherwise, and for rows of probabilities, the library runs on the CPU: logits are copied there, and the results back.
 """
