@@ -3,4 +3,5 @@ import os
 from pathlib import Path
 
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
-MODEL_FILE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "multidraft" / "smollm" / MODEL
+CACHE = os.environ.get("XDG_CACHE_HOME", "")  # a relative path is ignored, as tools/setup does
+MODEL_FILE = (Path(CACHE) if os.path.isabs(CACHE) else Path.home() / ".cache") / "multidraft" / "smollm" / MODEL

@@ -19,11 +19,12 @@
 
 namespace multidraft::examples {
 
-/// `multidraft/costs` in `$XDG_CACHE_HOME` or `~/.cache`, made where it is not there; empty where nothing can be
-/// written to it.
+/// `multidraft/costs` in `$XDG_CACHE_HOME` or, where that is no absolute path, in `~/.cache`, made where it is not
+/// there; empty where nothing can be written to it. (A relative path is to be ignored: XDG Base Directory
+/// Specification.)
 inline std::filesystem::path directory_of_kept_costs() {
     std::filesystem::path cache;
-    if (char const* named = std::getenv("XDG_CACHE_HOME"); named != nullptr && *named != '\0')
+    if (char const* named = std::getenv("XDG_CACHE_HOME"); named != nullptr && *named == '/')
         cache = named;
     else if (char const* home = std::getenv("HOME"); home != nullptr && *home != '\0')
         cache = std::filesystem::path(home) / ".cache";

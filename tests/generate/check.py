@@ -387,6 +387,15 @@ class Generate(unittest.TestCase):
             self.assertNotIn("trees", first)
             self.assertEqual(first["token_ids"], again["token_ids"])
 
+    def test_a_relative_cache_is_ignored(self):
+        with tempfile.TemporaryDirectory() as work:
+            for cache in ("relative", ""):
+                done = subprocess.run([PROGRAM, "--json", "--prompt", PROMPT, "--tokens", "4", "--seed", "3"], capture_output=True, text=True,
+                                      cwd=work, env={**os.environ, "HOME": work, "XDG_CACHE_HOME": cache})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(Path(json.loads(done.stdout)["costs"]).parent, Path(work) / ".cache" / "multidraft" / "costs")
+            self.assertFalse((Path(work) / "relative").exists())
+
     def test_draws_trees(self):
         with tempfile.TemporaryDirectory() as work:
             svg, dot = str(Path(work) / "tree.svg"), str(Path(work) / "tree.dot")
