@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
@@ -24,6 +25,7 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/step_outcome.hpp"
+#include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "tree_choices.hpp"
 
@@ -128,8 +130,30 @@ step_times measure_times(Model& target, Model& draft, Method const& how, std::sp
             measure_library(target, draft, how, prompt, options)};
 }
 
+/// What times depend on besides the machine and the method, by name: models, numbers, threads, sampling.
+using time_conditions = std::vector<std::pair<std::string, std::string>>;
+
+/// What of the sampling parameters decides what the library does with a row, and so its time.
+inline std::string kind_of_sampling(sampling_params const& w) {
+    if (w.greedy()) return "temperature 0";
+    std::string kind = "temperature above 0";
+    if (w.top_k > 0) kind += ", top-k";
+    if (w.top_p < 1) kind += ", top-p";
+    if (w.min_p > 0) kind += ", min-p";
+    return kind;
+}
+
+/// The conditions of all programs.
+inline time_conditions conditions_of(std::string target, std::string draft, generation_options const& options) {
+    return {{"target", std::move(target)},
+            {"draft", std::move(draft)},
+            {"sampling", kind_of_sampling(options.sampling)},
+            {"draft_sampling", kind_of_sampling(options.draft_sampling.value_or(options.sampling))}};
+}
+
+/// `measured_with`: written beside the times, where there are any.
 template <class Method>
-nlohmann::ordered_json to_json(step_times const& times, Method const& how) {
+nlohmann::ordered_json to_json(step_times const& times, Method const& how, time_conditions const& measured_with = {}) {
     auto const of = [](analysis::call_cost const& cost) {
         auto points = nlohmann::ordered_json::array();
         for (auto const& [rows, seconds] : cost.points()) points.push_back({rows, seconds});
@@ -138,9 +162,11 @@ nlohmann::ordered_json to_json(step_times const& times, Method const& how) {
     nlohmann::ordered_json library;
     for (std::size_t v = 0; v < how.verifiers.size(); ++v)
         library[how.verifiers[v]] = {{"step", times.library[v].step}, {"node", times.library[v].inner}};
-    return {{"target_seconds_by_rows", of(times.target)},
-            {"draft_seconds_by_rows", of(times.draft)},
-            {"library_seconds", library}};
+    nlohmann::ordered_json all{{"target_seconds_by_rows", of(times.target)},
+                               {"draft_seconds_by_rows", of(times.draft)},
+                               {"library_seconds", library}};
+    for (auto const& [name, value] : measured_with) all["measured_with"][name] = value;
+    return all;
 }
 
 /// Steps by verifier and tree, the most frequent first.
@@ -171,13 +197,19 @@ void print_choices(automatic_tree const& chosen, Method const& how) {
     std::fprintf(stderr, "[trees: %s%s]\n", line.c_str(), list.size() > 6 ? ", .." : "");
 }
 
-/// The times of a file that `to_json` wrote. Throws `std::runtime_error` that names the file and what is missing.
+/// The times of a file that `to_json` wrote. Throws `std::runtime_error` that names the file and what is missing, or a
+/// condition that is another there. What a file does not name is not compared.
 template <class Method>
-step_times read_times(std::string const& file, Method const& how) {
+step_times read_times(std::string const& file, Method const& how, time_conditions const& wanted = {}) {
     std::ifstream in(file);
     if (!in) throw std::runtime_error("--costs " + file + ": cannot be read");
+    std::string other;
     try {
         auto const json = nlohmann::json::parse(in);
+        auto const measured_with = json.value("measured_with", std::map<std::string, std::string>());
+        for (auto const& [name, value] : wanted)
+            if (auto const found = measured_with.find(name); found != measured_with.end() && found->second != value)
+                other += (other.empty() ? "" : "; ") + name + " is " + found->second + ", not " + value;
         auto const of = [&](char const* name) {
             std::vector<std::pair<std::int32_t, double>> points;
             for (auto const& point : json.at(name))
@@ -189,10 +221,11 @@ step_times read_times(std::string const& file, Method const& how) {
             auto const& one = json.at("library_seconds").at(verifier);
             times.library.push_back({one.at("step").get<double>(), one.at("node").get<double>()});
         }
-        return times;
+        if (other.empty()) return times;
     } catch (std::exception const& e) {
         throw std::runtime_error("--costs " + file + ": holds no times of " + how.name + " (" + e.what() + ")");
     }
+    throw std::runtime_error("--costs " + file + ": was measured with others (" + other + "); name another file");
 }
 
 /// Writes a file that is not there yet. Another process never sees half of it, and of several that write it the first
@@ -219,13 +252,13 @@ inline bool write_once(std::filesystem::path const& file, std::string const& tex
 /// The times of the file where there is one, and else those that `measure()` gives and, where a file is named, written
 /// to it.
 template <class Method, class Measure>
-step_times times_of(std::string const& file, Method const& how, Measure const& measure) {
-    if (!file.empty() && std::filesystem::exists(file)) return read_times(file, how);
+step_times times_of(std::string const& file, Method const& how, time_conditions const& with, Measure const& measure) {
+    if (!file.empty() && std::filesystem::exists(file)) return read_times(file, how, with);
     step_times times = measure();
     if (file.empty()) return times;
-    if (!write_once(file, to_json(times, how).dump(2)))
+    if (!write_once(file, to_json(times, how, with).dump(2)))
         throw std::runtime_error("--costs " + file + ": cannot be written");
-    return read_times(file, how);
+    return read_times(file, how, with);
 }
 
 }  // namespace multidraft::examples

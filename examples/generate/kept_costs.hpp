@@ -52,8 +52,9 @@ inline std::string name_of_processor() {
     return name + " x " + std::to_string(cores);
 }
 
-/// A model's files: where they are and their bytes, which decide what a call costs.
-inline std::string name_of_model(std::string const& model) {
+/// A model's files: where they are, or on any machine the last part of that, and their bytes, which decide what a call
+/// costs.
+inline std::string name_of_model(std::string const& model, bool with_folder = true) {
     std::error_code error;
     std::filesystem::path const path = std::filesystem::weakly_canonical(model, error);
     std::uintmax_t bytes = 0;
@@ -63,7 +64,7 @@ inline std::string name_of_model(std::string const& model) {
     } else {
         bytes = std::filesystem::file_size(path, error);
     }
-    return path.string() + " of " + std::to_string(bytes) + " bytes";
+    return (with_folder ? path : path.filename()).string() + " of " + std::to_string(bytes) + " bytes";
 }
 
 /// When this program was built, where the system says which file it is: other kernels have other costs.
@@ -73,10 +74,11 @@ inline std::string name_of_program() {
     return "program of " + std::to_string(error ? 0 : written.time_since_epoch().count());
 }
 
-/// What costs depend on, in one line. `parts`: models, numbers, threads, the method and its nodes.
-inline std::string what_costs_are_of(std::initializer_list<std::string> parts) {
+/// What kept costs depend on, in one line. `parts`: the models with their folders, the method and its nodes.
+inline std::string what_costs_are_of(std::initializer_list<std::string> parts, time_conditions const& with) {
     std::string all = name_of_program() + ", " + name_of_processor();
     for (std::string const& part : parts) all += ", " + part;
+    for (auto const& [name, value] : with) all += ", " + name + " " + value;
     return all;
 }
 
@@ -106,13 +108,13 @@ std::optional<step_times> read_kept_times(std::filesystem::path const& file, std
 /// file. Of processes that measure at once all have the times of the first one.
 template <class Method, class Measure>
 std::pair<step_times, std::string> kept_times(std::filesystem::path const& directory, std::string_view what,
-                                              Method const& how, Measure const& measure) {
+                                              Method const& how, time_conditions const& with, Measure const& measure) {
     auto const file = file_of_kept_costs(directory, what);
     if (auto known = read_kept_times(file, what, how)) return {std::move(*known), file.string()};
     std::error_code error;
     std::filesystem::remove(file, error);  // one that is not whole, or of other numbers
     step_times times = measure();
-    auto json = to_json(times, how);
+    auto json = to_json(times, how, with);
     json["of"] = what;
     write_once(file, json.dump(2));
     if (auto known = read_kept_times(file, what, how)) return {std::move(*known), file.string()};

@@ -516,13 +516,18 @@ int run(int argc, char** argv) {
             if (by_lookup) return measure_times_of_target(target, most_nodes);
             return measure_times(target, draft, how, text, options, most_nodes);
         };
-        if (!costs.empty() || kept_costs.empty()) return times_of(costs, how, measure);
+        auto const of_draft = [&](bool with_folder) {
+            return by_lookup ? "none" : name_of_model(by_block ? single.block_drafter : draft_dir, with_folder);
+        };
+        auto with = conditions_of(name_of_model(target_dir, false), of_draft(false), options);
+        with.insert(with.end(), {{"device", device},
+                                 {"precision", numbers},
+                                 {"threads", std::to_string(model_options.threads)},
+                                 {"candidates", std::to_string(single.candidates)}});
+        if (!costs.empty() || kept_costs.empty()) return times_of(costs, how, with, measure);
         auto const what = what_costs_are_of(
-            {name_of_model(target_dir),
-             by_lookup ? "no draft model" : name_of_model(by_block ? single.block_drafter : draft_dir), device, numbers,
-             std::to_string(model_options.threads) + " threads", how.name, std::to_string(most_nodes) + " nodes",
-             std::to_string(single.candidates) + " candidates"});
-        auto [known, file] = kept_times(kept_costs, what, how, [&] {
+            {name_of_model(target_dir), of_draft(true), how.name, std::to_string(most_nodes) + " nodes"}, with);
+        auto [known, file] = kept_times(kept_costs, what, how, with, [&] {
             if (talks) std::fprintf(stderr, "generate: measuring how long calls take, once on this machine\n");
             return measure();
         });

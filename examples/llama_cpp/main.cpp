@@ -330,17 +330,22 @@ int run(int argc, char** argv) {
     if (choose) {
         choices.learns_times = !repeatable;
         auto const measure = [&] { return measure_times(target, *draft, how, tokens, options, budget); };
+        auto with = conditions_of(name_of_model(target_file, false), name_of_model(draft_file, false), options);
+        auto const both = [](std::int32_t of_target, std::int32_t of_draft) {
+            return std::to_string(of_target) + " and " + std::to_string(of_draft);
+        };
+        with.insert(with.end(), {{"layers_on_a_gpu", both(gpu_layers, draft_gpu_layers)},
+                                 {"cache_type", cache_type},
+                                 {"flash_attention", flash_attention}});
         if (kept_costs.empty()) {
-            times.push_back(times_of(costs, how, measure));
+            times.push_back(times_of(costs, how, with, measure));
         } else {
-            auto const layers = [](std::int32_t n) { return std::to_string(n) + " layers on a GPU"; };
-            auto [known, file] = kept_times(
-                kept_costs,
-                what_costs_are_of({name_of_model(target_file), name_of_model(draft_file), layers(gpu_layers),
-                                   layers(draft_gpu_layers), cache_type, "attention " + flash_attention,
-                                   std::to_string(room.threads) + " and " + std::to_string(draft_threads) + " threads",
-                                   how.name, std::to_string(budget) + " nodes"}),
-                how, measure);
+            auto [known, file] = kept_times(kept_costs,
+                                            what_costs_are_of({name_of_model(target_file), name_of_model(draft_file),
+                                                               both(room.threads, draft_threads) + " threads", how.name,
+                                                               std::to_string(budget) + " nodes"},
+                                                              with),
+                                            how, with, measure);
             times.push_back(std::move(known));
             costs_file = std::move(file);
         }

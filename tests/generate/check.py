@@ -374,9 +374,10 @@ class Generate(unittest.TestCase):
             times["target_seconds_by_rows"] = [[1, 1.0], [17, 17.0]]
             file.write_text(json.dumps(times))
             self.assertEqual([one["tree"] for one in text()["trees"]], ["0"], "rows that cost a call each")
-            # Another number of threads, or of nodes, has other costs; a file that is cut short is made again.
-            self.assertNotEqual(text("--threads", "1")["costs"], str(file))
-            self.assertNotEqual(text("--budget", "4")["costs"], str(file))
+            # Another number of threads, or of nodes, or other steps of sampling have other costs; a file that is cut short is made again.
+            others = [text(*more)["costs"] for more in (("--threads", "1"), ("--budget", "4"), ("--temperature", "0"), ("--top-p", "0.9"))]
+            self.assertEqual(len({str(file), *others}), 5)
+            self.assertEqual(text("--temperature", "0.7")["costs"], str(file))
             file.write_text(written[:40])
             self.assertEqual(text()["costs"], str(file))
             self.assertIn("target_seconds_by_rows", json.loads(file.read_text()))
@@ -387,10 +388,39 @@ class Generate(unittest.TestCase):
             self.assertNotIn("trees", first)
             self.assertEqual(first["token_ids"], again["token_ids"])
 
+    def test_costs_name_what_they_are_of(self):
+        with tempfile.TemporaryDirectory() as work:
+            file = Path(work) / "costs.json"
+            common = ("--prompt", PROMPT, "--tokens", "8", "--seed", "3")
+            (first,) = objects(*common, "--costs", str(file))
+            written = json.loads(file.read_text())
+            self.assertEqual(written["measured_with"]["sampling"], "temperature above 0")
+            for more, other in ((("--draft", str(MODELS / "draft-tiny")), ("draft is draft of ", ", not draft-tiny of ")),
+                                (("--target", str(MODELS / "draft")), ("target is target of ", ", not draft of ")),
+                                (("--temperature", "0"), ("sampling is temperature above 0, not temperature 0",)),
+                                (("--top-p", "0.9"), ("not temperature above 0, top-p",)),
+                                (("--draft-temperature", "0"), ("draft_sampling is temperature above 0, not temperature 0",)),
+                                (("--precision", "f32"), ("precision is auto, not f32",)), (("--threads", "1"), ("threads is 0, not 1",))):
+                refusal = self.refused(*common, *more, "--costs", str(file))
+                self.assertIn(f"generate: --costs {file}: was measured with others (", refusal)
+                self.assertEqual(len(refusal.strip().splitlines()), 1)
+                for part in other:
+                    self.assertIn(part, refusal)
+            # The same models by another path; a file of the cache; one that names nothing, which is read as it is.
+            (again,) = objects(*common, "--temperature", "0.7", "--draft", f"{MODELS}/./draft/", "--costs", str(file))
+            self.assertEqual(again["costs"], str(file))
+            (kept,) = objects(*common)
+            objects(*common, "--costs", kept["costs"])
+            del written["measured_with"]
+            file.write_text(json.dumps(written))
+            (same,) = objects(*common, "--costs", str(file))
+            self.assertEqual(same["token_ids"], first["token_ids"])
+            objects(*common, "--top-p", "0.9", "--costs", str(file))
+
     def test_a_relative_cache_is_ignored(self):
         with tempfile.TemporaryDirectory() as work:
             for cache in ("relative", ""):
-                done = subprocess.run([PROGRAM, "--json", "--prompt", PROMPT, "--tokens", "4", "--seed", "3"], capture_output=True, text=True,
+                done = subprocess.run([Path(PROGRAM).resolve(), "--json", "--prompt", PROMPT, "--tokens", "4", "--seed", "3"], capture_output=True, text=True,
                                       cwd=work, env={**os.environ, "HOME": work, "XDG_CACHE_HOME": cache})
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(Path(json.loads(done.stdout)["costs"]).parent, Path(work) / ".cache" / "multidraft" / "costs")
