@@ -32,6 +32,7 @@
 #include "generate/report.hpp"
 #include "generate/search.hpp"
 #include "generate/tree_methods.hpp"
+#include "generate/unread_options.hpp"
 #include "many_prompts.hpp"
 #include "multidraft/control/budget_controller.hpp"
 #include "multidraft/tree/shape_text.hpp"
@@ -341,6 +342,7 @@ int run(int argc, char** argv) {
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
 
+    std::string const mode = mode_of(app);
     bool const talks = chat_option->count() > 0;
     bool const names_drafts = draft_option->count() > 0 || drafter_option->count() > 0 ||
                               (method_option->count() > 0 && drafts_without_model(method_name));
@@ -401,23 +403,17 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--tree " + tree +
                                  ": chosen from the rows of a block drafter; name one with --drafter");
     if (by_lookup && (!one_text || many_texts))
-        throw std::runtime_error(
-            "--draft lookup: not with --compare, --search, --dump-decisions or --prompt-file, whose methods need a "
-            "draft model");
-    if (talks && (!one_text || shows_trees || perplexity || repeat > 1 || method_name == "auto"))
-        throw std::runtime_error(
-            "--chat: not with --compare, --search, --dump-decisions, --show-tree, --perplexity, --repeat or --method "
-            "auto");
+        throw std::runtime_error(mode + ": needs a draft model, named by --draft" +
+                                 (draft_option->count() > 0 ? ", not --draft lookup" : ""));
+    if (talks && (shows_trees || perplexity || repeat > 1 || method_name == "auto"))
+        throw std::runtime_error("--chat: not with --show-tree, --perplexity, --repeat or --method auto");
     if (talks && tree == "auto" && !by_block && !by_lookup)
         throw std::runtime_error(
             "--chat: not with --tree auto, unless a block drafter drafts, named by --drafter, or "
             "the text itself");
-    if (many_texts &&
-        (!one_text || shows_trees || stream || perplexity || repeat > 1 || device != "cpu" || !costs.empty()))
+    if (many_texts && (shows_trees || stream || perplexity || repeat > 1 || device != "cpu" || !costs.empty()))
         throw std::runtime_error(
-            "--prompt-file: not with --compare, --search, --dump-decisions, --show-tree, --stream, --perplexity, "
-            "--repeat, "
-            "--costs or --device");
+            "--prompt-file: not with --show-tree, --stream, --perplexity, --repeat, --costs or --device");
     if (many_texts && method_name != all_methods()[0].name && method_name != all_methods()[1].name)
         throw std::runtime_error("--prompt-file: by " + all_methods()[1].name + ", or without drafts by " +
                                  all_methods()[0].name + "; not by " + method_name);
@@ -455,13 +451,20 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--tree auto: " + how.name + " takes shapes only, such as fork:3x1");
     if (automatic && !chooses_nodes)
         choices = choices_of(how, how.forks_only, how.chains_only ? 1 : how.most_children, most_nodes);
+    auto const methods = compare_all                    ? std::span(offered_methods())
+                         : dump_decisions || many_texts ? std::span<method const>()
+                                                        : std::span(&how, 1);
+    refuse_unread_options(app, {.mode = mode,
+                                .methods = methods,
+                                .tree = tree.empty() && !compare_all ? tree_text : tree,
+                                .automatic = automatic,
+                                .by_block = by_block});
     if (!tree.empty() && !how.tree.empty() && tree_text != tree && !compare_all)
         throw std::runtime_error("--tree " + tree + ": " + how.name +
                                  (is_from_rows(tree)      ? " takes shapes only, such as fork:3x1"
                                   : how.chains_only       ? " takes chains only, such as 1x1x1"
                                   : how.most_children > 0 ? " takes two children a node at most, such as 2x2x1"
                                                           : " takes chains that part at the root only, such as 3x1x1"));
-
     model_options.numbers = numbers == "bf16"      ? precision::bf16
                             : numbers == "f32"     ? precision::f32
                             : numbers == "stored"  ? precision::stored

@@ -180,7 +180,11 @@ class Small(unittest.TestCase):
 
         target = ("--target", self.model)
         self.assertIn("needs a draft model", refused(*target, "--method", "block/iid"))
-        self.assertIn("--draft lookup: not with", refused(*target, "--compare"))
+        self.assertIn("--compare: needs a draft model, named by --draft\n", refused(*target, "--compare"))
+        self.assertIn("--search: needs a draft model, named by --draft, not --draft lookup", refused(*target, "--draft", "lookup", "--search"))
+        self.assertIn("--stop-below: not read by naive/lookup", refused(*target, "--chat", "hello", "--stop-below", "0.3"))
+        for more in (("--compare",), ("--search",), ("--dump-decisions",)):
+            self.assertIn(f"generate: {more[0]}: not with --chat", refused(*target, "--chat", "hello", *more))
         self.assertIn("--chat: not with", refused(*target, "--chat", "hello", "--show-tree"))
         self.assertIn("unless a block drafter drafts",
                       refused(*target, "--draft", self.model, "--chat", "hello", "--tree", "auto"))

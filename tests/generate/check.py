@@ -672,8 +672,61 @@ class Generate(unittest.TestCase):
         self.assertIn("/nowhere", self.refused(*stop, "--decision-models", "/nowhere"))
         self.assertIn("/nowhere", self.refused("--method", "naive/independent", "--second-draft", "/nowhere"))
 
+    def test_options_that_a_run_does_not_read_are_refused(self):
+        trees = (("--show-tree",), ("--show-tree-svg", "/nowhere/tree.svg"), ("--show-tree-dot", "/nowhere/tree.dot"))
+        of_methods = (("--least", "0.2"), ("--stop-below", "0.3"), ("--stop-by", "hidden"), ("--decision-models", "/nowhere"),
+                      ("--second-draft", "/nowhere"), ("--lookup-paths", "3"), ("--lookup-longest", "3"), ("--fallback", "0.3"),
+                      ("--rollback", "2"), ("--joint-threshold", "0.3"), ("--beams", "3"), ("--typical-epsilon", "0.3"),
+                      ("--typical-delta", "0.2"))
+        whole = (("--repeat", "2"), ("--stream",), ("--perplexity",), *trees)
+        for mode, unread in ((("--compare",), (("--method", "block/iid"), ("--budget", "8"), ("--stream",), *trees)),
+                             (("--search",), (("--tree", "2x1"), *whole)),
+                             (("--dump-decisions",), (("--method", "block/iid"), ("--tree", "2x1"), ("--prompts", "3"), ("--budget", "8"),
+                                                      *whole[1:], *of_methods)),
+                             (("--prompt-file", "-"), of_methods), (("--prompt-file", "-", "--tree", "2x1"), (("--budget", "8"),))):
+            for option in unread:
+                refusal = self.refused(*mode, *option)
+                self.assertRegex(refusal, f"^generate: {option[0]}: not with {mode[-2] + ' ' + mode[-1] if '2x1' in mode else mode[0]}")
+                self.assertEqual(len(refusal.strip().splitlines()), 1)
+        for option in of_methods:
+            self.assertIn(f"generate: {option[0]}: not read by block/iid (--method)", self.refused("--method", "block/iid", *option))
+        for modes in (("--compare", "--search"), ("--compare", "--dump-decisions"), ("--prompt-file", "-", "--search")):
+            self.assertIn(f"generate: {modes[-1]}: not with {modes[0]}", self.refused(*modes))
+        for given, reason in ((("--prompts", "3"), "--prompts: for --compare and --search"),
+                              (("--compare", "--prompts", "3", "--prompt", "a"), "--prompts: not with --prompt"),
+                              (("--stream", "--json"), "--stream: not with --json"),
+                              (("--perplexity",), "--perplexity: needs --json or --compare"),
+                              (("--show-tree-step", "2"), "--show-tree-step: needs --show-tree-svg or --show-tree-dot"),
+                              (("--budget", "8", "--tree", "2x1"), "--budget: not with --tree 2x1"),
+                              (("--budget", "8", "--method", "block/iid"), "--budget: not read by block/iid"),
+                              (("--method", "autoregressive", "--draft-temperature", "1"), "--draft-temperature: not read by autoregressive")):
+            self.assertIn("generate: " + reason, self.refused(*given))
+        # What is at its default is no fault.
+        default = json.loads(run("--compare", "--prompt", PROMPT, "--tokens", "1", "--json", "--method", "nested_ranked_block/stratified",
+                                 "--prompts", "2", "--budget", "32", "--tree", "1").stdout.splitlines()[0])
+        self.assertEqual(default["method"], "autoregressive")
+        self.assertEqual(run("--dump-decisions", "--prompt", PROMPT, "--tokens", "1", "--least", "0.1", "--beams", "4").returncode, 0)
+        with tempfile.TemporaryDirectory() as work:
+            write_block_drafter(Path(work) / "block-drafter")
+            block = ("--drafter", work + "/block-drafter")
+            for given, reason in ((("--compare", "--beams", "3"), "--beams: not with --compare and --drafter"),
+                                  (("--compare", "--tree", "2x1", "--least", "0.2"), "--least: not with --tree 2x1"),
+                                  (("--tree", "reach", "--budget", "8"), "--budget: not with --tree reach"),
+                                  (("--lookup-paths", "3", "--method", "block/iid"), "--lookup-paths: not read by block/iid")):
+                self.assertIn("generate: " + reason, self.refused(*block, *given))
+            short = (*block, "--prompt", PROMPT, "--tokens", "2")
+            for given in (("--tree", "best", "--budget", "8", "--least", "0.2"), ("--tree", "reach", "--least", "0.2"),
+                          ("--lookup-paths", "0"), ("--budget", "8")):
+                objects(*short, *given)
+
     def test_bad_models_are_named(self):
         with tempfile.TemporaryDirectory() as directory:
+            tiny = str(Path(directory) / "tiny.gguf")
+            tiny_gguf.write(Path(tiny))
+            for mode in ((), ("--compare",), ("--search",), ("--dump-decisions",), ("--prompt-file", "/dev/null")):
+                self.assertIn(f"generate: --draft {tiny}: has 264 tokens, and the target has 4096", self.refused(*mode, "--draft", tiny))
+            self.assertIn(f"generate: --second-draft {tiny}: has 264 tokens, and the draft has 4096",
+                          self.refused("--method", "naive/independent", "--second-draft", tiny))
             copy = Path(directory)
             for name in ("config.json", "model.safetensors"):
                 (copy / name).write_bytes((MODELS / "draft" / name).read_bytes())
