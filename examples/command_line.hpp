@@ -7,10 +7,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
+
+#include "multidraft/base/error.hpp"
 
 namespace multidraft::examples {
 
@@ -38,6 +43,21 @@ inline auto number_in(double least, double most, bool above = false) {
         std::snprintf(range.data(), range.size(), ": not a number in %c%g, %g]", above ? '(' : '[', least, most);
         return text + range.data();
     };
+}
+
+/// Calls `call()`. Errors of the library in an argument become those of the option that gave it, of pairs of an
+/// argument and its option; others stay as they are.
+template <class Call>
+auto naming_options(std::initializer_list<std::pair<std::string_view, std::string_view>> options, Call&& call) {
+    try {
+        return call();
+    } catch (invalid_input const& e) {
+        for (auto const& [argument, option] : options)
+            if (e.argument() == argument)
+                throw std::runtime_error(std::string(option) + (argument.ends_with(".size") ? " of " : " ") +
+                                         e.value() + (argument.ends_with(".size") ? " tokens: " : ": ") + e.reason());
+        throw;
+    }
 }
 
 /// All of standard input. Throws `std::runtime_error` when it cannot be read: closed, a directory, a failing disk.

@@ -71,7 +71,7 @@ inline std::int32_t most_nodes_of_block(topology const& shape, bool automatic) {
     auto const levels = read_block_drafter_config(std::filesystem::path(s.block_drafter) / "config.json").block_size();
     // Children cost 1 / budget or more each, and no more than 1 is accepted at a level.
     if (automatic) return levels * s.budget + 1;
-    if (s.least < 0.01) throw std::runtime_error("--tree reach: --least is 0.01 or more");
+    if (s.least < 0.01) throw std::runtime_error("--least: 0.01 or more where trees are by reach; less by --tree best");
     // No level has more than 1 / least nodes with children.
     auto const widest = most_children_from_rows * static_cast<std::int32_t>(1 / s.least);
     return levels * widest + 1;

@@ -120,6 +120,18 @@ std::pair<std::string, topology> shape_of(method const& m, std::string const& as
     return {text, std::move(shape)};
 }
 
+/// Nodes of the beams of the settings along a chain of that depth, which the caches have space for. Throws
+/// `std::runtime_error` for too many.
+std::int32_t nodes_of_beams(topology const& shape) {
+    constexpr std::int32_t most = 1 << 14;
+    std::int32_t const levels = std::max(1, shape.max_depth());
+    if (settings().beams > most / levels)
+        throw std::runtime_error("--beams " + std::to_string(settings().beams) + ": at most " +
+                                 std::to_string(most / levels) + " with a tree of " + std::to_string(levels) +
+                                 " levels");
+    return settings().beams * levels;
+}
+
 int run(int argc, char** argv) {
     std::string const models = MULTIDRAFT_MODELS_DIR;
     std::string target_dir = models + "/target";
@@ -369,7 +381,7 @@ int run(int argc, char** argv) {
     options.draft_sampling = options.sampling;
     if (draft_temperature_option->count() > 0 || options.sampling.greedy())
         options.draft_sampling->temperature = draft_temperature;
-    validate(*options.draft_sampling);
+    naming_options({{"temperature", "--draft-temperature"}}, [&] { validate(*options.draft_sampling); });
     bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
     bool const one_text = !compare_all && !search_trees && !dump_decisions;
     bool const many_texts = file_option->count() > 0;
@@ -439,7 +451,8 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--method auto: its trees are chosen at each step; name no --tree, or a method");
     if (!costs.empty() && !automatic) throw std::runtime_error("--costs: for --tree auto and --method auto");
     if (automatic && (compare_all || search_trees))
-        throw std::runtime_error("--tree auto: for a text of one method, not for --compare or --search");
+        throw std::runtime_error((tree == "auto" ? "--tree" : "--method") +
+                                 std::string(" auto: for a text of one method, not for --compare or --search"));
     std::int32_t const most_nodes = budget_option->count() > 0 ? budget : 16;
     single.budget = most_nodes;
     controller_options choices;
@@ -482,6 +495,8 @@ int run(int argc, char** argv) {
     std::int32_t nodes = automatic ? std::max(shape.size(), most_nodes + 1) : shape.size();
     if (search_trees) nodes = std::max(nodes, most_nodes_of_search(budget));
     if (by_block) nodes = std::max(nodes, most_nodes_of_block(shape, automatic));
+    for (method const& m : methods)
+        if (m.name.starts_with("lossy/joint_")) nodes = std::max(nodes, nodes_of_beams(shape_of(m, tree).second));
     model_options.tree_entries = std::max(model_options.tree_entries, 4 * nodes + 64);
     single.models = model_options;
     auto const load = [&](std::string const& directory) {
@@ -499,6 +514,9 @@ int run(int argc, char** argv) {
         if (by_head) static_cast<void>(eagle_head_of(target));
     } else if (!by_lookup && !many_without_drafts) {
         draft_model.emplace(load(draft_dir));
+        if (draft_model->vocabulary() != target.vocabulary())
+            throw std::runtime_error("--draft " + draft_dir + ": has " + std::to_string(draft_model->vocabulary()) +
+                                     " tokens, and the target has " + std::to_string(target.vocabulary()));
     }
     transformer& draft = draft_model ? *draft_model : target;  // which is not called then
     tokenizer const tokens(tokenizer_file.empty() ? find_tokenizer(target_dir) : std::filesystem::path(tokenizer_file),
@@ -569,6 +587,11 @@ int run(int argc, char** argv) {
     }
     std::vector<prompt_tokens> prompts;
     for (std::string const& text : texts) prompts.push_back(tokens.encode(text));
+    if (!many_texts)  // before anything is printed
+        naming_options({{"prompt.size", prompt_option->count() > 0 ? "--prompt" : "the prompt"}}, [&] {
+            for (prompt_tokens const& one : prompts)
+                validate(options, one, target.vocabulary(), target.context_limit());
+        });
 
     if (many_texts) {
         many.json = json;
@@ -647,8 +670,7 @@ int run(int argc, char** argv) {
     };
 
     energy_meter energy(device == "cuda");
-    validate(options, prompts.front(), target.vocabulary(), target.context_limit());  // before anything is printed
-    std::vector<step_times> times;                                                    // one, where trees are chosen
+    std::vector<step_times> times;  // one, where trees are chosen
     if (automatic) times.push_back(find_times(prompts.front()));
     std::unique_ptr<automatic_tree> chosen;
     std::uint64_t const first_seed = options.seed;
@@ -716,7 +738,12 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        int const result = run(argc, argv);
+        int const result = naming_options({{"temperature", "--temperature"},
+                                           {"top_k", "--top-k"},
+                                           {"top_p", "--top-p"},
+                                           {"min_p", "--min-p"},
+                                           {"max_tokens", "--tokens"}},
+                                          [&] { return run(argc, argv); });
         check_output();
         return result;
     } catch (std::exception const& e) {

@@ -12,8 +12,12 @@ method_settings& settings() {
     return one;
 }
 
-transformer& second_draft() {
+transformer& second_draft(transformer const& draft) {
     static transformer model(settings().second_draft, settings().models);
+    if (model.vocabulary() != draft.vocabulary())
+        throw std::runtime_error("--second-draft " + settings().second_draft + ": has " +
+                                 std::to_string(model.vocabulary()) + " tokens, and the draft has " +
+                                 std::to_string(draft.vocabulary()));
     return model;
 }
 

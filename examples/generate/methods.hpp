@@ -89,8 +89,9 @@ struct method_settings {
 /// The settings of this program. They are read when a method runs.
 method_settings& settings();
 
-/// The second draft model, loaded on first use. Throws `std::runtime_error` as the others do.
-transformer& second_draft();
+/// The second draft model beside that draft, loaded on first use. Throws `std::runtime_error` as the others do, and for
+/// another vocabulary.
+transformer& second_draft(transformer const& draft);
 
 /// The block drafter of the settings, loaded on first use for that target, which exposes from then on what it reads.
 /// Throws `std::runtime_error` as the others do.

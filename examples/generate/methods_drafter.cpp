@@ -84,12 +84,12 @@ void add_drafter_methods(std::vector<method>& all) {
     all.push_back(drafter_method<verify::naive<law::independent>>(
         "naive/independent", "candidates of two draft models, accepted if the target draws one of them", tree,
         [](transformer& draft, topology const& shape) {
-            return independent_drafter<transformer>({&draft, &second_draft()}, shape);
+            return independent_drafter<transformer>({&draft, &second_draft(draft)}, shape);
         }));
     all.push_back(drafter_method<verify::multi_round<law::independent>>(
         "multi_round/independent", "candidates of two draft models, tried one by one (SpecInfer)", tree,
         [](transformer& draft, topology const& shape) {
-            return independent_drafter<transformer>({&draft, &second_draft()}, shape);
+            return independent_drafter<transformer>({&draft, &second_draft(draft)}, shape);
         }));
 }
 

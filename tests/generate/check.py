@@ -16,6 +16,7 @@ import time
 import unittest
 from pathlib import Path
 
+import tiny_gguf
 from tiny_safetensors import write_model
 
 PROGRAM, MODELS = sys.argv[1], Path(sys.argv[2])
@@ -641,24 +642,31 @@ class Generate(unittest.TestCase):
 
     def test_bad_input_is_named(self):
         self.assertIn("no such method", self.refused("--method", "magic"))
-        self.assertIn("temperature = -1", self.refused("--temperature", "-1"))
-        self.assertIn("top_p = 2", self.refused("--top-p", "2"))
-        self.assertIn("min_p", self.refused("--min-p", "nan"))
-        self.assertIn("top_k = -3", self.refused("--top-k", "-3"))
+        self.assertIn("generate: --temperature -1: ", self.refused("--temperature", "-1"))
+        self.assertIn("generate: --draft-temperature -2: ", self.refused("--draft-temperature", "-2"))
+        self.assertIn("generate: --top-p 2: ", self.refused("--top-p", "2"))
+        self.assertIn("generate: --min-p nan: ", self.refused("--min-p", "nan"))
+        self.assertIn("generate: --top-k -3: ", self.refused("--top-k", "-3"))
         self.assertIn("chains only", self.refused("--method", "speculative_sampling/iid", "--tree", "2x1"))
         self.assertIn("part at the root", self.refused("--method", "multi_path_block/iid", "--tree", "2x2"))
-        self.refused("--tree", "4x0")
-        self.refused("--tree", "abc")
+        for tree in ("4x0", "abc", "fork:0x3", "[-1,5]", "9999999999"):
+            self.assertIn(f"generate: --tree {tree}: ", self.refused("--tree", tree))
         for tree in ("4097", "64x64", "1000x1000", "chain:5000"):
             self.assertIn("drafted nodes, and a tree has at most 4096", self.refused("--tree", tree))
-        self.assertIn("max_tokens = -5", self.refused("--tokens", "-5"))
-        self.assertIn("prompt", self.refused("--prompt", "word " * 3000))
+        for mode in ((), ("--search",), ("--compare",), ("--dump-decisions",)):
+            self.assertIn("generate: --tokens -5: ", self.refused(*mode, "--tokens", "-5"))
+            self.assertRegex(self.refused(*mode, "--prompt", "word " * 3000), r"^generate: --prompt of \d+ tokens: ")
         self.refused("--repeat", "0")
         self.refused("--target", "/nowhere")
         self.assertIn("--fallback", self.refused("--method", "lossy/bild", "--fallback", "2"))
         self.assertIn("--rollback", self.refused("--method", "lossy/bild", "--rollback", "-1"))
         self.assertIn("--joint-threshold", self.refused("--method", "lossy/joint_likelihood", "--joint-threshold", "3"))
         self.assertIn("--beams", self.refused("--method", "lossy/joint_decoding", "--beams", "0"))
+        for method in ("lossy/joint_decoding", "lossy/joint_likelihood"):
+            beams = ("--method", method, "--tokens", "4", "--temperature", "0", "--tree", "1x1", "--beams")
+            self.assertEqual(objects("--prompt", PROMPT, *beams, "900")[0]["tokens"], 4)
+            self.assertIn("--beams 4096: at most 1024", self.refused("--method", method, "--tree", "chain:16", "--beams", "4096"))
+        self.assertIn("generate: --method auto: ", self.refused("--compare", "--method", "auto"))
         self.assertIn("--least", self.refused("--method", "recursive_rejection/best_first", "--least", "7"))
         for option in ("--lookup-paths", "--lookup-longest"):
             for number in ("0", "-1", "100000", "nan", "x"):
