@@ -165,7 +165,8 @@ int continue_many(Target& target, Draft& draft, Shapes shapes, generation_option
             prompt_of.push_back(k);
         } catch (invalid_input const& e) {  // of this prompt: the options are valid
             ++errors;
-            out.add(k, {.ticket = 0, .result = {}, .error = e.what()}, times[k]);
+            std::string error = e.argument() == "prompt.size" ? e.value() + " tokens: " + e.reason() : e.what();
+            out.add(k, {.ticket = 0, .result = {}, .error = std::move(error)}, times[k]);
         }
     }
     {

@@ -165,7 +165,7 @@ class Generate(unittest.TestCase):
             first, second, third, whole = map(json.loads, long.stdout.splitlines())
             self.assertEqual([first["token_ids"], third["token_ids"]], [texts[0][0], texts[0][2]])
             self.assertEqual((second["stopped_by"], whole["errors"]), ("error", 1))
-            self.assertIn("longer than the model's context", second["error"])
+            self.assertRegex(second["error"], r"^\d+ tokens: the prompt is longer than the model's context$")
             missing = run("--prompt-file", str(file) + ".none")
             self.assertEqual((missing.returncode, missing.stdout), (1, ""))
             self.assertIn("cannot be read", missing.stderr)

@@ -108,6 +108,8 @@ class LlamaMultidraft(unittest.TestCase):
             # The first run wrote the file; its numbers are read back without loss.
             self.assertEqual(texts[0]["token_ids"], texts[1]["token_ids"])
             self.assertEqual(texts[0]["trees"], texts[1]["trees"])
+            self.assertIn("sampling is temperature above 0, not temperature 0", self.refused(*PAIR, "-p", PROMPT, "--temp", "0", *costs))
+            self.assertIn("draft is draft-f32.gguf of ", self.refused(*PAIR[:2], "-md", PAIR[1], "-p", PROMPT, *costs))
             self.assertIn("holds no times of block/iid", self.refused(*PAIR, "-p", PROMPT, "--method", "block/iid", "--tree",
                                                                       "auto", *costs))
 
