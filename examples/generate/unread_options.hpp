@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "generate/chat.hpp"
 #include "generate/methods.hpp"
@@ -51,7 +52,7 @@ inline void refuse_unread_options(CLI::App const& app, kind_of_run const& run) {
     // By the mode alone.
     struct pair_of_mode {
         std::string_view mode;
-        std::initializer_list<char const*> unread;
+        std::vector<std::string> unread;
     };
     for (auto const& [mode, unread] : std::initializer_list<pair_of_mode>{
              {"--compare", {"--method", "--stream", "--show-tree", "--show-tree-svg", "--show-tree-dot"}},
@@ -61,7 +62,7 @@ inline void refuse_unread_options(CLI::App const& app, kind_of_run const& run) {
               {"--method", "--tree", "--prompts", "--stream", "--perplexity", "--show-tree", "--show-tree-svg",
                "--show-tree-dot"}}})
         if (run.mode == mode)
-            for (auto const* option : unread) refuse_with(option, run.mode);
+            for (std::string const& option : unread) refuse_with(option, run.mode);
     // By what else is given.
     bool const many_prompts = run.mode == "--compare" || run.mode == "--search";
     if (given("--prompts") && !many_prompts) throw std::runtime_error("--prompts: for --compare and --search");
@@ -90,7 +91,7 @@ inline void refuse_unread_options(CLI::App const& app, kind_of_run const& run) {
     };
     for (auto const& [option, is_read, of_trees] : std::initializer_list<option_of_methods>{
              {"--budget", run.mode == "--search" || run.automatic || best, true},
-             {"--least", named({"recursive_rejection/best_first", "naive/best_first"}) || best || reach, true},
+             {"--least", named({"recursive_rejection/best_first", "naive/best_first"}) || best || reach, run.by_block},
              {"--draft-temperature", run.methods.empty() || some([](method const& m) {
                                          return !drafts_without_model(m.name) && m.name != "lossy/joint_decoding";
                                      })},

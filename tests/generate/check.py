@@ -706,6 +706,7 @@ class Generate(unittest.TestCase):
                               (("--perplexity",), "--perplexity: needs --json or --compare"),
                               (("--show-tree-step", "2"), "--show-tree-step: needs --show-tree-svg or --show-tree-dot"),
                               (("--budget", "8", "--tree", "2x1"), "--budget: not with --tree 2x1"),
+                              (("--least", "0.2", "--tree", "1x1", "--method", "block/iid"), "--least: not read by block/iid"),
                               (("--budget", "8", "--method", "block/iid"), "--budget: not read by block/iid"),
                               (("--method", "autoregressive", "--draft-temperature", "1"), "--draft-temperature: not read by autoregressive")):
             self.assertIn("generate: " + reason, self.refused(*given))
