@@ -1,5 +1,6 @@
-// The example transformer: one forward call after a context of 128 tokens, by the number of rows; and the products of
-// the matrices of a model of the sizes of SmolLM2-135M, with weights of every type.
+// The example transformer: one forward call after a context of 128 tokens, by the number of rows, and after longer ones
+// with keys and values in floats and in halves; and the products of the matrices of a model of the sizes of
+// SmolLM2-135M, with weights of every type.
 //
 // Besides the shipped models, those in the directories that MULTIDRAFT_BENCH_MODELS names, with colons between them:
 // for example what models/train/pad.py makes. Counters: `weights` is the rate at which the call reads its weights,
@@ -38,6 +39,7 @@ namespace {
 using multidraft::token_batch;
 using multidraft::token_id;
 using multidraft::examples::aligned_array;
+using multidraft::examples::cache_precision;
 using multidraft::examples::linear;
 using multidraft::examples::linear_maker;
 using multidraft::examples::multiplier;
@@ -49,7 +51,7 @@ using multidraft::examples::transformer;
 using multidraft::examples::transformer_options;
 using multidraft::examples::transformer_weights;
 
-constexpr std::int32_t context = 128;
+constexpr std::int32_t usual_context = 128;
 constexpr std::int64_t shipped = 3;
 
 std::vector<std::filesystem::path> find_models() {
@@ -80,28 +82,29 @@ char const* name_of(precision numbers) {
 
 /// One model at a time stays loaded: large ones would not all fit.
 std::shared_ptr<transformer_weights const> load(std::int64_t model, std::int64_t threads, precision numbers,
-                                                multiplier by) {
-    static std::tuple<std::int64_t, std::int64_t, precision, multiplier> which;
+                                                multiplier by, cache_precision cache = cache_precision::automatic) {
+    static std::tuple<std::int64_t, std::int64_t, precision, multiplier, cache_precision> which;
     static std::shared_ptr<transformer_weights const> loaded;
-    std::tuple const wanted{model, threads, numbers, by};
+    std::tuple const wanted{model, threads, numbers, by, cache};
     if (loaded == nullptr || which != wanted) {
         loaded.reset();
         transformer_options options;
         options.threads = static_cast<int>(threads);
         options.numbers = numbers;
         options.by = by;
+        options.cache = cache;
         loaded = std::make_shared<transformer_weights const>(models()[static_cast<std::size_t>(model)], options);
         which = wanted;
     }
     return loaded;
 }
 
-void forward(benchmark::State& state, precision numbers, multiplier by) {
-    auto const weights = load(state.range(0), state.range(2), numbers, by);
+void forward_after(benchmark::State& state, std::shared_ptr<transformer_weights const> const& weights,
+                   std::int32_t context) {
     transformer model(weights);
     auto const rows = static_cast<std::size_t>(state.range(1));
-    std::vector<token_id> tokens(context);
-    std::vector<std::int32_t> positions(context);
+    std::vector<token_id> tokens(static_cast<std::size_t>(context));
+    std::vector<std::int32_t> positions(tokens.size());
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         tokens[i] = static_cast<token_id>(3 + (i * 2654435761U) % 4000);
         positions[i] = static_cast<std::int32_t>(i);
@@ -134,6 +137,18 @@ void forward(benchmark::State& state, precision numbers, multiplier by) {
     state.counters["multiplies"] = Counter(multiplies, Counter::kIsRate, Counter::kIs1000);
     state.counters["of_peak"] =
         Counter(multiplies / multidraft::bench::multiply_rate(weights->threads()), Counter::kIsRate);
+}
+
+void forward(benchmark::State& state, precision numbers, multiplier by) {
+    forward_after(state, load(state.range(0), state.range(2), numbers, by), usual_context);
+}
+
+/// After a long text, whose keys and values every call reads.
+void long_text(benchmark::State& state, cache_precision cache) {
+    auto const context = static_cast<std::int32_t>(state.range(2));
+    auto const weights = load(state.range(0), 0, precision::automatic, multiplier::automatic, cache);
+    if (context + state.range(1) > weights->context_limit()) return state.SkipWithError("beyond the model's positions");
+    forward_after(state, weights, context);
 }
 
 /// Tokens per second of a prompt whose last logits only are needed.
@@ -275,6 +290,18 @@ void register_all() {
     // The baseline, and the option that halves the bytes of large models.
     add("forward/onednn", precision::automatic, multiplier::onednn, all);
     add("forward/int8", precision::int8, multiplier::automatic, more);
+    auto const add_long = [&](char const* name, cache_precision cache) {
+        for (std::int64_t m = 0; m < count; ++m)
+            if (m == 0 || m >= shipped)
+                benchmark::RegisterBenchmark(name, long_text, cache)
+                    ->ArgNames({"model", "rows", "context"})
+                    ->ArgsProduct({{m}, {1, 7}, {256, 1024, 2000}})
+                    ->Unit(benchmark::kMicrosecond)
+                    ->UseRealTime()
+                    ->ComputeStatistics("least", least);
+    };
+    add_long("long_text/floats", cache_precision::f32);
+    add_long("long_text/halves", cache_precision::f16);
     auto const add_products = [](char const* name, tensor_type type, precision numbers, multiplier by) {
         for (std::int64_t m = 0; m <= whole_step; ++m)
             benchmark::RegisterBenchmark(name, product, type, numbers, by)

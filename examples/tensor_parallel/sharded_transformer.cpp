@@ -59,7 +59,7 @@ sharded_transformer::sharded_transformer(std::filesystem::path const& directory,
       capacity_(kernels::round_up(config_.max_positions + tree_entries, kernels::lanes)),
       tensors_(tensor_store::open(directory)),
       angles_(config_, config_.max_positions),
-      cache_(config_.layers, kv_heads_.size(), config_.head_dim, capacity_) {
+      cache_(config_.layers, kv_heads_.size(), config_.head_dim, capacity_, kernels::cache_numbers::floats) {
     load();
     std::size_t const hidden = size(block_rows) * size(config_.hidden);
     residual_.resize(hidden);

@@ -26,7 +26,7 @@ struct batched_transformer::implementation {
         : layers(std::move(weights)), attended(block_rows) {
         auto const& c = layers.w.config;
         for (std::int32_t s = 0; s < sequences; ++s)
-            caches.emplace_back(c.layers, c.kv_heads, c.head_dim, layers.w.capacity);
+            caches.emplace_back(c.layers, c.kv_heads, c.head_dim, layers.w.capacity, layers.w.cache);
     }
 
     /// The entries that a row attends to: those before the step, its ancestors in the step, its own.

@@ -72,7 +72,7 @@ private:
 /// What a block drafter keeps of a text.
 struct block_text {
     explicit block_text(block_drafter_weights::implementation const& w)
-        : cache(w.sizes.layers, w.sizes.kv_heads, w.sizes.head_dim, w.capacity) {}
+        : cache(w.sizes.layers, w.sizes.kv_heads, w.sizes.head_dim, w.capacity, w.of_target.cache) {}
 
     key_value_cache cache;
     std::int32_t observed = 0;   ///< positions whose features came

@@ -174,7 +174,7 @@ struct eagle_head_model::implementation {
     explicit implementation(std::shared_ptr<eagle_head_weights const> weights)
         : shared(std::move(weights)),
           w(*shared->implementation_),
-          cache(1, w.sizes.kv_heads, w.sizes.head_dim, w.capacity),
+          cache(1, w.sizes.kv_heads, w.sizes.head_dim, w.capacity, w.of_target.cache),
           projected(size(w.context_limit) * size(w.sizes.hidden)),
           states(size(w.capacity) * size(w.sizes.hidden)),
           attended(block_rows),
@@ -328,9 +328,9 @@ struct eagle_head_model::implementation {
         groups.set(left, group, c.kv_heads, products.threads(), [](std::int32_t) { return true; });
         auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
             for (std::int32_t i = begin; i < end; ++i) {
-                std::int32_t const h = i % c.kv_heads;
-                groups.attend(i / c.kv_heads, cache.view(0, h), group, scores.data() + size(thread) * scores_per_thread,
-                              [&](std::int32_t r) {
+                std::int32_t const h = i / groups.size();
+                groups.attend(i % groups.size(), cache.view(0, h), group,
+                              scores.data() + size(thread) * scores_per_thread, [&](std::int32_t r) {
                                   std::size_t const at =
                                       size(r) * size(w.query_width()) + size(h * group) * size(c.head_dim);
                                   auto const runs = attended.of(size(going[size(r)]));

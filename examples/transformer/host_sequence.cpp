@@ -7,7 +7,8 @@ namespace multidraft::examples {
 
 host_sequence::host_sequence(std::shared_ptr<transformer_weights const> weights)
     : layers(std::move(weights)),
-      cache(layers.w.config.layers, layers.w.config.kv_heads, layers.w.config.head_dim, layers.w.capacity),
+      cache(layers.w.config.layers, layers.w.config.kv_heads, layers.w.config.head_dim, layers.w.capacity,
+            layers.w.cache),
       attended_(block_rows) {}
 
 void host_sequence::forward(token_batch const& batch, std::span<float> logits) {

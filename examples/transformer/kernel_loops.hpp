@@ -12,6 +12,12 @@
 #include "transformer/kernel_table.hpp"
 #include "transformer/unroll.hpp"
 
+#if defined(__F16C__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 // Vectors are passed between inlined functions only, never through an ABI.
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -57,6 +63,62 @@ MULTIDRAFT_INLINE vector load_vector(float const* from) {
     return v;
 }
 
+// Halves as floats, exactly, and the nearest halves of numbers.
+#if defined(__AVX512F__)
+MULTIDRAFT_INLINE vector load_vector(half const* from) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<__m256i const*>(static_cast<void const*>(from))));
+}
+MULTIDRAFT_INLINE halves nearest_halves(vector v) {
+    return reinterpret_cast<halves>(_mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+#elif defined(__F16C__)
+MULTIDRAFT_INLINE vector load_vector(half const* from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<__m128i const*>(static_cast<void const*>(from))));
+}
+MULTIDRAFT_INLINE halves nearest_halves(vector v) {
+    return reinterpret_cast<halves>(_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+#elif defined(__aarch64__)
+MULTIDRAFT_INLINE vector load_vector(half const* from) {
+    float16x4_t v;
+    __builtin_memcpy(&v, from, sizeof v);
+    return vcvt_f32_f16(v);
+}
+MULTIDRAFT_INLINE halves nearest_halves(vector v) { return reinterpret_cast<halves>(vcvt_f16_f32(v)); }
+#else
+MULTIDRAFT_INLINE vector as_floats(words bits) {
+    vector v;
+    __builtin_memcpy(&v, &bits, sizeof v);
+    return v;
+}
+MULTIDRAFT_INLINE words as_words(vector v) {
+    words bits;
+    __builtin_memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+MULTIDRAFT_INLINE vector load_vector(half const* from) {
+    halves stored;
+    __builtin_memcpy(&stored, from, sizeof stored);
+    words const h = __builtin_convertvector(stored, words);
+    words const size = (h & 0x7fffU) << 13;
+    words const normal = size + (112U << 23);
+    // Those below 2^-14: one is added to their exponent as if it were not 0, and taken from the number.
+    words const small = as_words(as_floats(size + (113U << 23)) - as_floats(words{} + (113U << 23)));
+    words const none = size + (224U << 23);  // infinite, or no number
+    words const bits = size < (1U << 23) ? small : size >= (31U << 23) ? none : normal;
+    return as_floats(bits | (h & 0x8000U) << 16);
+}
+MULTIDRAFT_INLINE halves nearest_halves(vector v) {
+    words const bits = as_words(v);
+    words const size = bits & 0x7fffffffU;
+    words const normal = (size - (112U << 23) + 0xfffU + ((size >> 13) & 1U)) >> 13;
+    // Those below 2^-14: 1/2 is a number whose lowest bit is that of such a half.
+    words const small = as_words(as_floats(size) + 0.5F) - (126U << 23);
+    words const half_size = size < (113U << 23) ? small : size > (255U << 23) ? words{} + 0x7e00U : normal;
+    return __builtin_convertvector(half_size | (bits >> 16 & 0x8000U), halves);
+}
+#endif
+
 MULTIDRAFT_INLINE void store_vector(float* to, vector v) { __builtin_memcpy(to, &v, sizeof v); }
 
 /// `f` of each part of some numbers.
@@ -66,17 +128,6 @@ MULTIDRAFT_INLINE floats for_parts(F const& f, Floats const&... numbers) {
     MULTIDRAFT_EXAMPLE_UNROLL
     for (std::int32_t p = 0; p < parts; ++p) out.of[p] = f(numbers.of[p]...);
     return out;
-}
-
-/// Makes g++ load a vector once that is used several times; otherwise it loads it again for every use.
-MULTIDRAFT_INLINE void keep_in_register(vector& v) {
-#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
-    asm("" : "+v"(v));
-#elif defined(__AVX2__) && defined(__GNUC__) && !defined(__clang__)
-    asm("" : "+x"(v));
-#else
-    static_cast<void>(v);
-#endif
 }
 
 // Part by part: g++ copies a structure of vectors by halves of them.
@@ -171,28 +222,61 @@ constexpr std::int32_t sums_of(std::int32_t queries) {
     return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
-/// Fetches a cache line of the cache of keys and values: a long one is read from memory in every layer.
-MULTIDRAFT_INLINE void fetch_line(float const* at) { __builtin_prefetch(at, 0, 2); }
+/// The cache of a key-value head, of floats or halves.
+template <class Number>
+struct cache_of {
+    Number const* keys;
+    Number const* values;
+    std::int32_t head_dim;
+    float scale;
 
-/// The scores of `Q` queries for `G` groups of 16 entries. Each score is one sum over d in order. Number d of query q
-/// is `queries[d * Q + q]`. The keys of the next groups are fetched meanwhile.
-template <std::int32_t Q, std::int32_t G>
-MULTIDRAFT_INLINE void score_groups(float const* keys, std::int32_t dim, float const* queries, float* scores,
-                                    std::int32_t stride) {
-    vector total[count_of(Q)][count_of(G * parts)] = {};
-    for (std::int32_t d = 0; d < dim; ++d) {
-        vector key[count_of(G * parts)];
+    explicit cache_of(attention_view const& view)
+        : keys(static_cast<Number const*>(view.keys)),
+          values(static_cast<Number const*>(view.values)),
+          head_dim(view.head_dim),
+          scale(view.scale) {}
+};
+
+/// Fetches a cache line of the cache of keys and values: a long one is read from memory in every layer.
+template <class Number>
+MULTIDRAFT_INLINE void fetch_line(Number const* at) {
+    __builtin_prefetch(at, 0, 2);
+}
+
+/// Adds `V` vectors of numbers, `at(v)` each, to the sums of `Q` queries, times `factor(q)`. What there is less of
+/// stays in registers, numbers or factors.
+template <std::int32_t Q, std::int32_t V, class At, class Factor>
+MULTIDRAFT_INLINE void add_products(vector (&total)[count_of(Q)][count_of(V)], At const& at, Factor const& factor) {
+    if constexpr (Q < V) {
         MULTIDRAFT_EXAMPLE_UNROLL
-        for (std::int32_t v = 0; v < G * parts; ++v) {
-            float const* const at = keys + (v / parts * dim + d) * lanes + v % parts * vector_lanes;
-            if (v % parts == 0) fetch_line(at + G * dim * lanes);
-            key[v] = load_vector(at);
+        for (std::int32_t v = 0; v < V; ++v) {
+            vector const numbers = load_vector(at(v));
+            MULTIDRAFT_EXAMPLE_UNROLL
+            for (std::int32_t q = 0; q < Q; ++q) total[q][v] += numbers * factor(q);
         }
+    } else {
+        vector numbers[count_of(V)];
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::int32_t v = 0; v < V; ++v) numbers[v] = load_vector(at(v));
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::int32_t q = 0; q < Q; ++q) {
             MULTIDRAFT_EXAMPLE_UNROLL
-            for (std::int32_t v = 0; v < G * parts; ++v) total[q][v] += key[v] * queries[d * Q + q];
+            for (std::int32_t v = 0; v < V; ++v) total[q][v] += numbers[v] * factor(q);
         }
+    }
+}
+
+/// The scores of `Q` queries for `G` groups of 16 entries. Each score is one sum over d in order. Number d of query q
+/// is `queries[d * Q + q]`. The keys of the next groups are fetched meanwhile.
+template <std::int32_t Q, std::int32_t G, class Number>
+MULTIDRAFT_INLINE void score_groups(Number const* keys, std::int32_t dim, float const* queries, float* scores,
+                                    std::int32_t stride) {
+    vector total[count_of(Q)][count_of(G * parts)] = {};
+    for (std::int32_t d = 0; d < dim; ++d) {
+        auto const at = [&](std::int32_t v) { return keys + (v / parts * dim + d) * lanes + v % parts * vector_lanes; };
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::int32_t g = 0; g < G; ++g) fetch_line(at(g * parts) + G * dim * lanes);
+        add_products<Q, G * parts>(total, at, [&](std::int32_t q) { return queries[d * Q + q]; });
     }
     MULTIDRAFT_EXAMPLE_UNROLL
     for (std::int32_t q = 0; q < Q; ++q) {
@@ -202,11 +286,11 @@ MULTIDRAFT_INLINE void score_groups(float const* keys, std::int32_t dim, float c
 }
 
 /// The scores of `Q` queries for the entries 0 .. `entries`, rounded up to whole vectors.
-template <std::int32_t Q>
-MULTIDRAFT_INLINE void score(attention_view const& cache, float const* queries, std::int32_t entries, float* scores,
+template <std::int32_t Q, class Number>
+MULTIDRAFT_INLINE void score(cache_of<Number> const& cache, float const* queries, std::int32_t entries, float* scores,
                              std::int32_t stride) {
     constexpr std::int32_t groups = sums_of(Q);
-    float const* keys = cache.keys;
+    Number const* keys = cache.keys;
     std::int32_t e = 0;
     for (; e + (groups - 1) * lanes < entries; e += groups * lanes, keys += groups * lanes * cache.head_dim)
         score_groups<Q, groups>(keys, cache.head_dim, queries, scores + e, stride);
@@ -236,8 +320,8 @@ MULTIDRAFT_INLINE float exponentials(float* scores, std::int32_t count, float sc
 constexpr std::ptrdiff_t entries_ahead = 24;
 
 /// Adds, for `Q` queries, the weighted values of some entries, in their order, to 16 C numbers of their sums.
-template <std::int32_t Q, std::int32_t C>
-MULTIDRAFT_INLINE void gather_numbers(attention_view const& cache, run const* attended, std::size_t runs,
+template <std::int32_t Q, std::int32_t C, class Number>
+MULTIDRAFT_INLINE void gather_numbers(cache_of<Number> const& cache, run const* attended, std::size_t runs,
                                       float const* weights, std::int32_t stride, std::int32_t from, float* sums) {
     std::int32_t const padded = round_up(cache.head_dim, lanes);
     vector total[count_of(Q)][count_of(C * parts)];
@@ -248,19 +332,13 @@ MULTIDRAFT_INLINE void gather_numbers(attention_view const& cache, run const* at
             total[q][v] = load_vector(sums + q * padded + from + v * vector_lanes);
     }
     for (std::size_t k = 0; k < runs; ++k) {
-        float const* value = cache.values + static_cast<std::ptrdiff_t>(attended[k].first) * padded + from;
+        Number const* value = cache.values + static_cast<std::ptrdiff_t>(attended[k].first) * padded + from;
         for (std::int32_t i = 0; i < attended[k].count; ++i, ++weights, value += padded) {
-            vector entry[count_of(C * parts)];
             MULTIDRAFT_EXAMPLE_UNROLL
-            for (std::int32_t v = 0; v < C * parts; ++v) {
-                if (v % parts == 0) fetch_line(value + entries_ahead * padded + v * vector_lanes);
-                entry[v] = load_vector(value + v * vector_lanes);
-            }
-            MULTIDRAFT_EXAMPLE_UNROLL
-            for (std::int32_t q = 0; q < Q; ++q) {
-                MULTIDRAFT_EXAMPLE_UNROLL
-                for (std::int32_t v = 0; v < C * parts; ++v) total[q][v] += entry[v] * weights[q * stride];
-            }
+            for (std::int32_t c = 0; c < C; ++c) fetch_line(value + entries_ahead * padded + c * lanes);
+            add_products<Q, C * parts>(
+                total, [&](std::int32_t v) { return value + v * vector_lanes; },
+                [&](std::int32_t q) { return weights[q * stride]; });
         }
     }
     MULTIDRAFT_EXAMPLE_UNROLL
@@ -272,9 +350,9 @@ MULTIDRAFT_INLINE void gather_numbers(attention_view const& cache, run const* at
 }
 
 /// The same for all numbers.
-template <std::int32_t Q>
-MULTIDRAFT_INLINE void gather(attention_view const& cache, run const* attended, std::size_t runs, float const* weights,
-                              std::int32_t stride, float* sums) {
+template <std::int32_t Q, class Number>
+MULTIDRAFT_INLINE void gather(cache_of<Number> const& cache, run const* attended, std::size_t runs,
+                              float const* weights, std::int32_t stride, float* sums) {
     constexpr std::int32_t together = sums_of(Q);
     std::int32_t const padded = round_up(cache.head_dim, lanes);
     std::int32_t from = 0;
@@ -286,8 +364,8 @@ MULTIDRAFT_INLINE void gather(attention_view const& cache, run const* attended, 
 
 /// Adds the weighted values of the entries of `attended` from the `done`th on to the sums of the `heads` queries of a
 /// token.
-template <std::int32_t H = 1>
-void gather_rest(attention_view const& cache, token_attention const& of, std::int32_t heads, std::int32_t done,
+template <std::int32_t H = 1, class Number>
+void gather_rest(cache_of<Number> const& cache, token_attention const& of, std::int32_t heads, std::int32_t done,
                  float const* weights, std::int32_t stride, float* sums) {
     if constexpr (H < most_queries)
         if (heads != H) return gather_rest<H + 1>(cache, of, heads, done, weights, stride, sums);
@@ -305,8 +383,8 @@ void gather_rest(attention_view const& cache, token_attention const& of, std::in
 }
 
 /// Some heads of some tokens, `Q` queries.
-template <std::int32_t Q>
-void attend_queries(attention_view const& cache, token_attention const* tokens, std::int32_t count, std::int32_t head,
+template <std::int32_t Q, class Number>
+void attend_queries(cache_of<Number> const& cache, token_attention const* tokens, std::int32_t count, std::int32_t head,
                     std::int32_t heads, float* scratch) {
     std::int32_t const dim = cache.head_dim;
     std::int32_t const padded = round_up(dim, lanes);
@@ -361,8 +439,8 @@ void attend_queries(attention_view const& cache, token_attention const* tokens, 
 }
 
 /// The same for a number of queries that is not known when this is compiled.
-template <std::int32_t Q = most_queries>
-void attend_some(attention_view const& cache, token_attention const* tokens, std::int32_t count, std::int32_t head,
+template <std::int32_t Q = most_queries, class Number>
+void attend_some(cache_of<Number> const& cache, token_attention const* tokens, std::int32_t count, std::int32_t head,
                  std::int32_t heads, float* scratch) {
     if constexpr (Q > 1)
         if (count * heads != Q) return attend_some<Q - 1>(cache, tokens, count, head, heads, scratch);
@@ -384,6 +462,21 @@ void round_numbers(float const* from, std::size_t n, bfloat16* to) {
         __builtin_memcpy(&bits, from + i, sizeof bits);
         to[i] = static_cast<bfloat16>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
     }
+}
+
+void halve_numbers(float const* from, std::size_t n, half* to) {
+    vector const most = splat(65504.0F);
+    auto const nearest = [&](vector v) { return nearest_halves(v > most ? most : v < -most ? -most : v); };
+    std::size_t i = 0;
+    for (; i + vector_lanes <= n; i += vector_lanes) {
+        halves const h = nearest(load_vector(from + i));
+        __builtin_memcpy(to + i, &h, sizeof h);
+    }
+    if (i == n) return;
+    float rest[vector_lanes] = {};
+    for (std::size_t k = i; k < n; ++k) rest[k - i] = from[k];
+    halves const h = nearest(load_vector(rest));
+    __builtin_memcpy(to + i, &h, (n - i) * sizeof(half));
 }
 
 void norm_numbers(float* x, float const* add, float const* weight, std::int32_t n, float eps, float* out) {
@@ -431,7 +524,8 @@ void rotate_head(float* head, float const* cosines, float const* sines, std::int
     }
 }
 
-void attend_tokens(attention_view const& cache, token_attention const* tokens, std::int32_t count, std::int32_t heads,
+template <class Number>
+void attend_groups(cache_of<Number> const& cache, token_attention const* tokens, std::int32_t count, std::int32_t heads,
                    float* scratch) {
     // Groups of heads, and of tokens where all heads of several are few; all as even as possible.
     std::int32_t const head_groups = (heads + most_queries - 1) / most_queries;
@@ -449,7 +543,15 @@ void attend_tokens(attention_view const& cache, token_attention const* tokens, s
     }
 }
 
-constexpr loops compiled_loops{round_numbers, norm_numbers, gate_numbers, rotate_head, attend_tokens};
+void attend_tokens(attention_view const& cache, token_attention const* tokens, std::int32_t count, std::int32_t heads,
+                   float* scratch) {
+    if (cache.numbers == cache_numbers::halves)
+        attend_groups(cache_of<half>(cache), tokens, count, heads, scratch);
+    else
+        attend_groups(cache_of<float>(cache), tokens, count, heads, scratch);
+}
+
+constexpr loops compiled_loops{round_numbers, halve_numbers, norm_numbers, gate_numbers, rotate_head, attend_tokens};
 
 }  // namespace
 }  // namespace multidraft::examples::kernels

@@ -11,6 +11,7 @@ namespace multidraft::examples::kernels {
 /// See kernels.hpp; the tokens of `attend` are an array and its length.
 struct loops {
     void (*round)(float const* from, std::size_t n, bfloat16* to);
+    void (*halve)(float const* from, std::size_t n, half* to);  ///< the `round` to halves
     void (*norm)(float* x, float const* add, float const* weight, std::int32_t n, float eps, float* out);
     void (*gated)(float const* gate_up, std::int32_t n, float* out);
     void (*rotate)(float* head, float const* cosines, float const* sines, std::int32_t half);

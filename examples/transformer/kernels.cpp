@@ -24,6 +24,8 @@ loops const& here() {
 
 void round(float const* from, std::size_t n, bfloat16* to) { here().round(from, n, to); }
 
+void round(float const* from, std::size_t n, half* to) { here().halve(from, n, to); }
+
 void norm(float* x, float const* add, float const* weight, std::int32_t n, float eps, float* out) {
     here().norm(x, add, weight, n, eps, out);
 }

@@ -24,8 +24,14 @@ enum class bfloat16 : std::uint16_t {};
     return std::bit_cast<float>(static_cast<std::uint32_t>(number) << 16U);
 }
 
+/// A half of IEEE 754, 11 significant bits, as its bits.
+enum class half : std::uint16_t {};
+
 /// Rounds n numbers.
 void round(float const* from, std::size_t n, bfloat16* to);
+
+/// Rounds n numbers to the nearest halves, ties to even. Those beyond the largest half, 65504, become it.
+void round(float const* from, std::size_t n, half* to);
 
 /// The entries of a cache, or of a batch, from `first` on, `count` of them.
 struct run {
@@ -48,16 +54,20 @@ void gated(float const* gate_up, std::int32_t n, float* out);
 /// Rotates one head in place: halves (a, b) become (a cos - b sin, b cos + a sin).
 void rotate(float* head, float const* cosines, float const* sines, std::int32_t half);
 
+/// How a cache stores its numbers.
+enum class cache_numbers : std::uint8_t { floats, halves };
+
 /// The cache that tokens attend to, for one layer and one key-value head.
 ///
 /// Keys lie transposed in groups of `lanes` entries, `keys[(entry / lanes) * head_dim * lanes + d * lanes + entry %
 /// lanes]`, so that the scores of neighbouring entries are the lanes of a vector and none depends on the position of
 /// its entry. Values are stored entry by entry, each padded with zeros to a multiple of `lanes`.
 struct attention_view {
-    float const* keys;
-    float const* values;
+    void const* keys;
+    void const* values;
     std::int32_t head_dim;
     float scale;  ///< of the scores, 1 / sqrt(head_dim)
+    cache_numbers numbers = cache_numbers::floats;
 };
 
 /// A token's attention for the query heads that share a key-value head: `queries` and `out` hold them one after the

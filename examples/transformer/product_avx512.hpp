@@ -37,7 +37,7 @@ struct bytes_in_16_lanes {
     static constexpr bool has_dot = false;
     static constexpr std::int32_t together = 12;
     static constexpr std::int32_t of_many = together;
-    static constexpr std::size_t panels(std::size_t rows) { return rows <= 2 ? 2 : 1; }
+    static constexpr std::size_t panels(std::size_t /*rows*/) { return 1; }
 
     static MULTIDRAFT_EXAMPLE_INLINE __m512 zero() { return _mm512_setzero_ps(); }
     static MULTIDRAFT_EXAMPLE_INLINE __m512i no_integers() { return _mm512_setzero_si512(); }

@@ -136,7 +136,7 @@ struct unit<A> {
     static constexpr std::int32_t steps = 1;
     static constexpr std::ptrdiff_t bytes = A::block_bytes;
     static constexpr std::ptrdiff_t input_bytes = byte_block_bytes;
-    static constexpr std::ptrdiff_t fetch_distance = 8192;
+    static constexpr std::ptrdiff_t fetch_distance = 16384;
     static constexpr std::ptrdiff_t fetches = (bytes + 63) / 64;
 };
 
@@ -311,7 +311,10 @@ void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float
     typename A::vector sums[R * N * A::vectors];
     MULTIDRAFT_EXAMPLE_UNROLL
     for (auto& sum : sums) sum = A::zero();
-    if constexpr (streams) {
+    if constexpr (streams && N == 1) {
+        // The next tile follows in memory.
+        add_steps<A, R, N, true>(weights, panel_bytes, inputs, t.steps, unit<A>::fetch_distance, others, sums);
+    } else if constexpr (streams) {
         // At the end of a panel follows that of the next tile.
         std::int32_t const last =
             smaller(t.steps / unit<A>::steps, static_cast<std::int32_t>(unit<A>::fetch_distance / unit<A>::bytes));

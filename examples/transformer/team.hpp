@@ -1,8 +1,10 @@
 // A team of threads that takes pieces of work, for machines whose cores may have other work too.
 //
-// A thread takes a piece when it is free, so a slow or interrupted core takes fewer. There is no barrier: the calling
-// thread works too, and at the end waits only for pieces that others have started. Idle threads spin for some
-// microseconds and then sleep.
+// Each thread has a share of its own, the same in every call of a size, which it takes piece after piece: what it reads
+// lies one behind the other, and may be in its cache from the call before. A thread without a rest of its share takes
+// from the ends of others', so a slow or interrupted core does less. There is no barrier: the calling thread works too,
+// and at the end waits only for pieces that others have started. Idle threads spin for some microseconds and then
+// sleep.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +37,8 @@ public:
     [[nodiscard]] int threads() const noexcept { return static_cast<int>(helpers_.size()) + 1; }
 
     /// Calls `f(first, last, thread)` for disjoint ranges that make up [0, count), in up to `active` threads at once,
-    /// the calling one among them; `thread` is in [0, active). The pieces get smaller towards the end. `f` must not
-    /// throw.
+    /// the calling one among them; `thread` is in [0, active). The pieces of a share get smaller towards its end. `f`
+    /// must not throw.
     template <class F>
     void run(std::int32_t count, int active, F const& f) {
         if (count <= 0) return;
@@ -58,24 +60,30 @@ private:
         int active;
     };
 
+    /// What is left of a thread's share of a job, and the job's number: all change at once, so a helper that comes late
+    /// takes nothing of a job that it does not know.
+    struct alignas(64) share_left {
+        std::atomic<std::uint64_t> state{0};
+    };
+
     void share(job const& work);
     void help(int thread);
     /// Takes pieces of a job, the `number`th, until none is left.
-    void work_on(job const& work, std::uint32_t number, int thread);
+    void work_on(job const& work, std::uint64_t number, int thread);
+    /// Takes pieces of thread `of`'s share, of its begin or of its end, and returns how many units these were.
+    [[nodiscard]] std::int32_t take_from(int of, job const& work, std::uint64_t number, int thread);
 
-    // The number of the job and the first piece that nobody has taken: both change at once, so a helper that comes late
-    // takes nothing of a job that it does not know. The job is written while the ticket is closed.
-    std::atomic<std::uint64_t> ticket_;
+    std::vector<share_left> left_;          ///< by thread
+    std::atomic<std::uint64_t> number_{0};  ///< of the job, which is written while no share has anything left
     std::atomic<decltype(job::call)> call_{nullptr};
     std::atomic<void const*> object_{nullptr};
     std::atomic<std::int32_t> count_{0};
     std::atomic<int> active_{1};  ///< helpers beyond these sleep until it changes
 
-    alignas(64) std::atomic<std::int32_t> unfinished_{0};  ///< pieces of the job
+    alignas(64) std::atomic<std::int32_t> unfinished_{0};  ///< units of the job
     alignas(64) std::atomic<std::int32_t> asleep_{0};      ///< of the active helpers
     std::atomic<std::int32_t> calls_{0};                   ///< changes when sleepers are called
     std::atomic<bool> ends_{false};
-    std::uint32_t jobs_ = 0;
     std::vector<std::thread> helpers_;
 };
 

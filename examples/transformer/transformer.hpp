@@ -22,6 +22,13 @@ namespace multidraft::examples {
 struct host_sequence;
 struct device_sequence;
 
+/// How the keys and values of texts are kept.
+enum class cache_precision : std::uint8_t {
+    automatic,  ///< `f16` where the inputs of products are rounded to 8 bits (`precision::stored8`), else `f32`
+    f32,
+    f16,  ///< half as many bytes, rounded to 11 significant bits
+};
+
 /// How a model is loaded.
 struct transformer_options {
     /// Threads of a forward call. 0: one for a model of less than 64 MB, else at each call the number that was recently
@@ -29,11 +36,12 @@ struct transformer_options {
     int threads = 0;
     precision numbers = precision::automatic;
     multiplier by = multiplier::automatic;
+    cache_precision cache = cache_precision::automatic;
     /// Positions; 0 for the model's own. The cache is allocated in full, so a smaller limit saves memory.
     std::int32_t context_limit = 0;
     /// Cache entries beyond the positions, for the nodes of draft trees.
     std::int32_t tree_entries = 512;
-    /// Where the layers run, such as `on_cuda()`; empty: on the CPU. Threads and precision are the CPU's.
+    /// Where the layers run, such as `on_cuda()`; empty: on the CPU. Threads and precisions are the CPU's.
     examples::accelerator accelerator{};
     /// Called from time to time with the fraction loaded, from 0 to 1.
     std::function<void(double)> progress{};
@@ -51,9 +59,10 @@ public:
 
     [[nodiscard]] model_config const& config() const noexcept;
     [[nodiscard]] std::int32_t context_limit() const noexcept;
-    [[nodiscard]] int threads() const noexcept;        ///< of a call, at most
-    [[nodiscard]] precision numbers() const noexcept;  ///< not automatic
-    [[nodiscard]] std::size_t bytes_per_step() const;  ///< of the weights that every forward call reads once
+    [[nodiscard]] int threads() const noexcept;            ///< of a call, at most
+    [[nodiscard]] precision numbers() const noexcept;      ///< not automatic
+    [[nodiscard]] cache_precision cache() const noexcept;  ///< not automatic
+    [[nodiscard]] std::size_t bytes_per_step() const;      ///< of the weights that every forward call reads once
     [[nodiscard]] std::int64_t parameters() const noexcept;
 
     /// A description of the matrix products of a layer and of the head: sizes, types, implementation.

@@ -47,6 +47,9 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
               : stays                                   ? multiplies_bytes() ? precision::stored8 : precision::stored
               : multiplies_bfloat16()                   ? precision::bf16
                                                         : precision::f32;
+    bool const halves = options.cache == cache_precision::automatic ? numbers == precision::stored8
+                                                                    : options.cache == cache_precision::f16;
+    cache = halves && !options.accelerator ? kernels::cache_numbers::halves : kernels::cache_numbers::floats;
 
     std::int32_t const hidden = config.hidden;
     std::int32_t const qkv_width = query_width() + 2 * kv_width();
@@ -130,6 +133,9 @@ model_config const& transformer_weights::config() const noexcept { return implem
 std::int32_t transformer_weights::context_limit() const noexcept { return implementation_->context_limit; }
 int transformer_weights::threads() const noexcept { return implementation_->threads; }
 precision transformer_weights::numbers() const noexcept { return implementation_->numbers; }
+cache_precision transformer_weights::cache() const noexcept {
+    return implementation_->cache == kernels::cache_numbers::halves ? cache_precision::f16 : cache_precision::f32;
+}
 std::size_t transformer_weights::bytes_per_step() const { return implementation_->bytes_per_step; }
 std::int64_t transformer_weights::parameters() const noexcept { return implementation_->parameters; }
 

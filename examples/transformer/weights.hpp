@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transformer/accelerator.hpp"
+#include "transformer/kernels.hpp"
 #include "transformer/linear.hpp"
 #include "transformer/rotary.hpp"
 #include "transformer/safetensors.hpp"
@@ -41,6 +42,7 @@ struct transformer_weights::implementation {
     model_config config;
     tensor_store tensors;
     precision numbers = precision::f32;
+    kernels::cache_numbers cache = kernels::cache_numbers::floats;
     int threads = 1;
     bool chooses_threads = false;  ///< up to `threads`, by what is free
     std::int32_t context_limit = 0;

@@ -289,6 +289,7 @@ TEST_F(gguf, gives_rows_of_a_matrix) {
 TEST_F(gguf, blocks_stay_unless_said_otherwise) {
     write_file(model());
     EXPECT_EQ(transformer_weights(path()).numbers(), multiplies_bytes() ? precision::stored8 : precision::stored);
+    EXPECT_EQ(transformer_weights(path()).cache(), multiplies_bytes() ? cache_precision::f16 : cache_precision::f32);
     EXPECT_FALSE(
         keeps_blocks(transformer_weights(path(), options_for(precision::automatic, 1, multiplier::onednn)).numbers()));
 }
@@ -410,7 +411,8 @@ TEST_F(gguf, other_models_are_refused) {
 }
 
 #if defined MULTIDRAFT_SMOLLM && defined MULTIDRAFT_EXAMPLES_PCRE2
-// As llama.cpp's products do. Measured: a divergence of .0035 nats a row, and no likeliest token is another.
+// As llama.cpp's products do, and its cache of halves. Measured: a divergence of .0035 nats a row by inputs of 8 bits,
+// less than 1e-6 by halves, .0029 by both, where 4 likeliest tokens of 147 are others.
 TEST(smollm, inputs_of_8_bits_change_its_law_little) {
     std::vector<token_id> const text = tokenizer(MULTIDRAFT_SMOLLM)
                                            .encode(
@@ -423,38 +425,46 @@ TEST(smollm, inputs_of_8_bits_change_its_law_little) {
                                                "Mars has a thin one, full of fine dust: its sky is the colour of "
                                                "butterscotch, and blue around the setting sun. In short, what we call "
                                                "the colour of the sky is that of the light which the air sends to us.");
-    std::vector<float> of_floats, of_bytes;
-    for (auto [numbers, logits] : {std::pair(precision::stored, &of_floats), {precision::stored8, &of_bytes}}) {
-        transformer model(MULTIDRAFT_SMOLLM, options_for(numbers));
-        *logits = forward_chain(model, text, text.size());
-    }
+    auto const logits_of = [&](precision numbers, cache_precision cache) {
+        transformer_options options = options_for(numbers);
+        options.cache = cache;
+        transformer model(MULTIDRAFT_SMOLLM, options);
+        return forward_chain(model, text, text.size());
+    };
+    auto const of_floats = logits_of(precision::stored, cache_precision::f32);
     std::size_t const vocabulary = of_floats.size() / text.size();
     auto const log_sum = [](std::span<float const> row, float largest) {
         double sum = 0;
         for (float const x : row) sum += std::exp(static_cast<double>(x - largest));
         return std::log(sum) + static_cast<double>(largest);
     };
-    double divergence = 0;
-    int others = 0;
-    for (std::size_t r = 0; r < text.size(); ++r) {
-        auto const p = std::span(of_floats).subspan(r * vocabulary, vocabulary);
-        auto const q = std::span(of_bytes).subspan(r * vocabulary, vocabulary);
-        auto const likeliest_p = std::ranges::max_element(p) - p.begin();
-        auto const likeliest_q = std::ranges::max_element(q) - q.begin();
-        others += likeliest_p != likeliest_q ? 1 : 0;
-        double const of_p = log_sum(p, p[static_cast<std::size_t>(likeliest_p)]);
-        double const of_q = log_sum(q, q[static_cast<std::size_t>(likeliest_q)]);
-        for (std::size_t i = 0; i < vocabulary; ++i) {
-            double const log_p = static_cast<double>(p[i]) - of_p;
-            divergence += std::exp(log_p) * (log_p - static_cast<double>(q[i]) + of_q);
+    auto const compare = [&](std::string const& name, std::vector<float> const& rounded) {
+        double divergence = 0;
+        int others = 0;
+        for (std::size_t r = 0; r < text.size(); ++r) {
+            auto const p = std::span(of_floats).subspan(r * vocabulary, vocabulary);
+            auto const q = std::span(rounded).subspan(r * vocabulary, vocabulary);
+            auto const likeliest_p = std::ranges::max_element(p) - p.begin();
+            auto const likeliest_q = std::ranges::max_element(q) - q.begin();
+            others += likeliest_p != likeliest_q ? 1 : 0;
+            double const of_p = log_sum(p, p[static_cast<std::size_t>(likeliest_p)]);
+            double const of_q = log_sum(q, q[static_cast<std::size_t>(likeliest_q)]);
+            for (std::size_t i = 0; i < vocabulary; ++i) {
+                double const log_p = static_cast<double>(p[i]) - of_p;
+                divergence += std::exp(log_p) * (log_p - static_cast<double>(q[i]) + of_q);
+            }
         }
-    }
-    divergence /= static_cast<double>(text.size());
-    RecordProperty("divergence", std::to_string(divergence));
-    RecordProperty("others", others);
-    EXPECT_GT(divergence, 1e-5);
-    EXPECT_LT(divergence, 0.02) << text.size() << " rows, " << others << " of another likeliest token";
-    EXPECT_LT(others, static_cast<int>(text.size()) / 12);
+        divergence /= static_cast<double>(text.size());
+        RecordProperty(name, std::to_string(divergence));
+        RecordProperty(name + "_others", others);
+        EXPECT_GT(divergence, 1e-9) << name;
+        EXPECT_LT(divergence, 0.02) << name << ", " << text.size() << " rows, " << others
+                                    << " of another likeliest token";
+        EXPECT_LT(others, static_cast<int>(text.size()) / 12) << name;
+    };
+    compare("cache", logits_of(precision::stored, cache_precision::f16));
+    compare("inputs", logits_of(precision::stored8, cache_precision::f32));
+    compare("both", logits_of(precision::stored8, cache_precision::automatic));
 }
 #endif
 

@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "examples/model_support.hpp"
+#include "transformer/key_value_cache.hpp"
 
 namespace kernels_test {
 namespace {
@@ -126,6 +129,150 @@ TEST(transformer_kernels, attention_of_several_tokens_has_the_bits_of_each) {
                     k::attend(cache, {&alone, 1}, heads, scratch.data());
                 }
                 ASSERT_TRUE(same_bits(together, apart)) << dim << " " << heads << " " << count;
+            }
+        }
+    }
+}
+
+/// The half nearest to a number in double, by search among all; of two as near the one with an even last bit.
+float value_of(std::uint16_t half) {
+    int const exponent = half >> 10 & 31;
+    double const size = exponent == 0 ? std::ldexp(half & 1023, -24) : std::ldexp((half & 1023) + 1024, exponent - 25);
+    return static_cast<float>((half & 0x8000) != 0 ? -size : size);
+}
+std::uint16_t nearest_half(float x) {
+    std::uint16_t best = 0;
+    for (std::uint16_t h = 0; h < 31 << 10; ++h) {
+        double const size = std::min(std::abs(double{x}), 65504.0);
+        double const distance = std::abs(size - double{value_of(h)});
+        double const least = std::abs(size - double{value_of(best)});
+        if (distance < least || (distance == least && h % 2 == 0)) best = h;
+    }
+    return static_cast<std::uint16_t>(best | (std::signbit(x) ? 0x8000 : 0));
+}
+
+TEST(transformer_kernels, rounds_to_halves) {
+    namespace k = multidraft::examples::kernels;
+    std::mt19937 random(5);
+    std::vector<float> numbers{0,
+                               -0.0F,
+                               1,
+                               65504,
+                               65520,
+                               1e9F,
+                               -1e30F,
+                               6.1035156e-5F,
+                               6.0975552e-5F,
+                               5e-8F,
+                               2e-8F,
+                               2.9e-8F,
+                               -3e-8F,
+                               1e-30F,
+                               1e-40F,
+                               2049,
+                               2051,
+                               -0.33333F,
+                               1.0005F,
+                               std::ldexp(1.0F, -24),
+                               std::ldexp(3.0F, -25),
+                               std::ldexp(1.0F, -25),
+                               std::numeric_limits<float>::infinity()};
+    for (int i = 0; i < 60; ++i)
+        numbers.push_back(std::ldexp(static_cast<float>(random()) / 4e9F - 0.5F, static_cast<int>(random() % 44) - 27));
+    for (std::size_t const n : {numbers.size(), std::size_t{1}, std::size_t{7}, std::size_t{16}, std::size_t{33}}) {
+        std::vector<k::half> rounded(n + 1, k::half{0x1234});
+        k::round(numbers.data(), n, rounded.data());
+        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(rounded[i], k::half{nearest_half(numbers[i])}) << numbers[i];
+        EXPECT_EQ(rounded[n], k::half{0x1234});
+    }
+    float const none = std::numeric_limits<float>::quiet_NaN();
+    k::half stays{};
+    k::round(&none, 1, &stays);
+    EXPECT_GT(static_cast<unsigned>(stays) & 0x7fffU, 0x7c00U);
+}
+
+// With halves the attention has the bits of one over the same numbers in float.
+TEST(transformer_kernels, attention_over_halves) {
+    namespace k = multidraft::examples::kernels;
+    std::mt19937 random(6);
+    std::normal_distribution<float> normal;
+    std::int32_t const capacity = 160;
+    for (std::int32_t const dim : {2, 24, 64, 80}) {
+        for (std::int32_t const heads : {1, 2, 3, 6, 7, 13}) {
+            for (std::int32_t const count : {1, 2, 5}) {
+                std::vector<float> keys(static_cast<std::size_t>(capacity * dim));
+                std::vector<float> values(static_cast<std::size_t>(capacity * k::round_up(dim, k::lanes)));
+                std::vector<k::half> half_keys(keys.size()), half_values(values.size());
+                auto const fill = [&](std::vector<float>& floats, std::vector<k::half>& halves) {
+                    // Now and then one below the least normal half.
+                    for (float& x : floats) x = normal(random) * (random() % 50 == 0 ? 1e-5F : 1.0F);
+                    k::round(floats.data(), floats.size(), halves.data());
+                    for (std::size_t i = 0; i < floats.size(); ++i)
+                        floats[i] = value_of(static_cast<std::uint16_t>(halves[i]));
+                };
+                fill(keys, half_keys);
+                fill(values, half_values);
+                std::size_t const numbers = static_cast<std::size_t>(heads * dim);
+                std::vector<float> queries(static_cast<std::size_t>(count) * numbers);
+                for (float& x : queries) x = normal(random);
+                std::vector<float> of_floats(queries.size(), -7.0F), of_halves(queries.size(), 7.0F);
+                std::vector<float> scratch(k::attention_scratch(capacity, dim));
+                std::vector<k::run> const runs{{0, 101}, {107, 3}};
+                auto const attend = [&](k::attention_view const& cache, std::vector<float>& out) {
+                    std::vector<k::token_attention> tokens;
+                    for (std::size_t t = 0; t < static_cast<std::size_t>(count); ++t)
+                        tokens.push_back(
+                            {queries.data() + t * numbers, out.data() + t * numbers, runs.data(), 1 + t % 2});
+                    k::attend(cache, tokens, heads, scratch.data());
+                };
+                attend({keys.data(), values.data(), dim, 0.3F}, of_floats);
+                attend({half_keys.data(), half_values.data(), dim, 0.3F, k::cache_numbers::halves}, of_halves);
+                ASSERT_TRUE(same_bits(of_floats, of_halves)) << dim << " " << heads << " " << count;
+            }
+        }
+    }
+}
+
+// An entry is what was written, in floats as it is, in halves rounded; a copy is the same entry elsewhere.
+TEST(transformer_kernels, a_cache_keeps_its_entries) {
+    using multidraft::examples::key_value_cache;
+    namespace k = multidraft::examples::kernels;
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    for (std::int32_t const dim : {2, 24, 64, 80, 200}) {
+        for (auto const numbers : {k::cache_numbers::floats, k::cache_numbers::halves}) {
+            key_value_cache cache(2, 3, dim, 48, numbers);
+            auto const length = static_cast<std::size_t>(dim);
+            std::vector<float> key(length), value(length), query(length), out(length);
+            for (std::size_t d = 0; d < length; ++d) {
+                key[d] = normal(random);
+                value[d] = normal(random);
+                query[d] = normal(random);
+            }
+            cache.write(1, 2, 17, key.data(), value.data());
+            cache.copy(17, 40);
+            std::vector<float> scratch(k::attention_scratch(48, dim));
+            for (std::int32_t const entry : {17, 40}) {
+                // The only entry attended to: its value.
+                k::run const one{entry, 1};
+                k::token_attention const token{query.data(), out.data(), &one, 1};
+                k::attend(cache.view(1, 2), {&token, 1}, 1, scratch.data());
+                std::vector<k::half> rounded(length);
+                k::round(value.data(), length, rounded.data());
+                for (std::size_t d = 0; d < length; ++d)
+                    ASSERT_EQ(out[d], numbers == k::cache_numbers::floats
+                                          ? value[d]
+                                          : value_of(static_cast<std::uint16_t>(rounded[d])));
+                // Beside an entry of zeros: the weight tells the score.
+                std::vector<float> const nothing(length, 0.0F);
+                cache.write(1, 2, entry + 1, nothing.data(), nothing.data());
+                k::run const two{entry, 2};
+                k::token_attention const both{query.data(), out.data(), &two, 1};
+                k::attend(cache.view(1, 2), {&both, 1}, 1, scratch.data());
+                double score = 0;
+                for (std::size_t d = 0; d < length; ++d) score += double{key[d]} * double{query[d]};
+                double const weight = 1 / (1 + std::exp(-score / std::sqrt(dim)));
+                for (std::size_t d = 0; d < length; ++d) ASSERT_NEAR(out[d], weight * double{value[d]}, 5e-3) << dim;
             }
         }
     }

@@ -24,6 +24,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
+using examples::cache_precision;
 using examples::multiplier;
 using examples::precision;
 using examples::transformer;
@@ -42,11 +43,16 @@ inline transformer_options options_for(precision numbers, int threads = 1, multi
 
 /// Loaded once for all tests.
 inline std::shared_ptr<transformer_weights const> weights_of(std::string const& model, precision numbers,
-                                                             multiplier by = multiplier::automatic) {
-    static std::map<std::tuple<std::string, precision, multiplier>, std::shared_ptr<transformer_weights const>> loaded;
-    auto& entry = loaded[{model, numbers, by}];
-    if (!entry) entry = std::make_shared<transformer_weights const>(models / model, options_for(numbers, 1, by));
-    return entry;
+                                                             multiplier by = multiplier::automatic,
+                                                             cache_precision cache = cache_precision::automatic) {
+    static std::map<std::tuple<std::string, precision, multiplier, cache_precision>,
+                    std::shared_ptr<transformer_weights const>>
+        loaded;
+    auto& entry = loaded[{model, numbers, by, cache}];
+    if (entry) return entry;
+    transformer_options options = options_for(numbers, 1, by);
+    options.cache = cache;
+    return entry = std::make_shared<transformer_weights const>(models / model, options);
 }
 
 /// Calls f and returns the message of the exception, which must be of type E.

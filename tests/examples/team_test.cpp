@@ -61,6 +61,41 @@ TEST(team, a_slow_thread_takes_less) {
     EXPECT_GT(pieces[0], pieces[1]);
 }
 
+TEST(team, a_share_is_the_same_in_every_call) {
+    team together(2);
+    std::vector<int> of(100, -1);
+    std::atomic<int> arrived = 0;
+    for (int job = 0; job < 50; ++job) {
+        arrived = 0;
+        together.run(100, 2, [&](std::int32_t first, std::int32_t last, int thread) {
+            // The first piece of each thread waits for the other thread: none is late, and none helps the other.
+            if (first == thread * 50) {
+                ++arrived;
+                auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+                while (arrived < 2 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+                for (std::int32_t i = first; i < last; ++i) of[static_cast<std::size_t>(i)] = thread;
+            }
+        });
+        EXPECT_EQ(arrived, 2);
+        EXPECT_EQ(of[0], 0);
+        EXPECT_EQ(of[50], 1);
+    }
+}
+
+TEST(team, counts_beyond_what_a_share_can_number) {
+    team together(3);
+    for (std::int32_t const count : {(1 << 18) - 1, 1 << 18, (1 << 18) + 1, 3'000'000, 2'147'483'647}) {
+        std::atomic<std::int64_t> sum = 0;
+        std::atomic<int> wrong = 0;
+        together.run(count, 3, [&](std::int32_t first, std::int32_t last, int) {
+            if (first < 0 || first >= last || last > count) ++wrong;
+            sum += last - first;
+        });
+        EXPECT_EQ(wrong, 0);
+        EXPECT_EQ(sum, count);
+    }
+}
+
 TEST(team, several_teams_at_once) {
     std::atomic<std::int64_t> sum = 0;
     std::vector<std::thread> callers;

@@ -29,13 +29,14 @@ using multidraft::token_batch;
 using multidraft::token_id;
 using nlohmann::json;
 
-/// A shipped model, its numbers, and who multiplies.
-class transformer_model : public ::testing::TestWithParam<std::tuple<char const*, precision, multiplier>> {
+/// A shipped model, its numbers, who multiplies, and the numbers of the cache.
+class transformer_model
+    : public ::testing::TestWithParam<std::tuple<char const*, precision, multiplier, cache_precision>> {
 protected:
     void SetUp() override {
-        auto const& [model, numbers, by] = GetParam();
+        auto const& [model, numbers, by, cache] = GetParam();
         try {
-            weights = weights_of(model, numbers, by);
+            weights = weights_of(model, numbers, by, cache);
         } catch (std::runtime_error const& e) {
             // oneDNN multiplies bf16 on some CPUs only.
             ASSERT_TRUE(by == multiplier::onednn && numbers == precision::bf16) << e.what();
@@ -46,22 +47,30 @@ protected:
 };
 
 std::string name_of(::testing::TestParamInfo<transformer_model::ParamType> const& param) {
-    auto const& [model, numbers, by] = param.param;
+    auto const& [model, numbers, by, cache] = param.param;
     std::string name = model;
     std::ranges::replace(name, '-', '_');
     name += numbers == precision::f32 ? "_f32" : numbers == precision::bf16 ? "_bf16" : "_int8";
+    if (cache == cache_precision::f16) name += "_halves";
     return name + (by == multiplier::ours ? "" : "_onednn");
 }
 
 INSTANTIATE_TEST_SUITE_P(models, transformer_model,
                          ::testing::Combine(::testing::Values("target", "draft", "draft-tiny"),
                                             ::testing::Values(precision::f32, precision::bf16, precision::int8),
-                                            ::testing::Values(multiplier::ours)),
+                                            ::testing::Values(multiplier::ours),
+                                            ::testing::Values(cache_precision::automatic)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(library, transformer_model,
                          ::testing::Combine(::testing::Values("target", "draft", "draft-tiny"),
                                             ::testing::Values(precision::f32, precision::bf16),
-                                            ::testing::Values(multiplier::onednn)),
+                                            ::testing::Values(multiplier::onednn),
+                                            ::testing::Values(cache_precision::automatic)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(cache, transformer_model,
+                         ::testing::Combine(::testing::Values("target", "draft", "draft-tiny"),
+                                            ::testing::Values(precision::f32), ::testing::Values(multiplier::ours),
+                                            ::testing::Values(cache_precision::f16)),
                          name_of);
 
 TEST_P(transformer_model, agrees_with_reference_logits) {
@@ -70,7 +79,7 @@ TEST_P(transformer_model, agrees_with_reference_logits) {
     // by up to 0.05 and by 0.016 in the root mean square on these prompts. Weights of 8 bits are another function,
     // whose logits are off by up to 0.25 and by 0.05 in the root mean square. The limits are twice those numbers.
     precision const numbers = std::get<1>(GetParam());
-    bool const exact = numbers == precision::f32;
+    bool const exact = numbers == precision::f32 && std::get<3>(GetParam()) != cache_precision::f16;
     double const largest = exact ? 5e-5 : numbers == precision::bf16 ? 0.1 : 0.5;
     double const mean = exact ? 1e-5 : numbers == precision::bf16 ? 0.032 : 0.1;
     json const reference = json::parse(std::ifstream(models / "reference_logits.json"));
@@ -253,6 +262,24 @@ TEST(transformer, bf16_inputs_have_the_same_bits_in_every_kernel) {
     auto const b = forward_chain(rounded, tokens, 20);
     EXPECT_FALSE(same_bits(a, b));
     for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 0.2);
+}
+
+TEST(transformer, keys_and_values_are_halves_where_inputs_have_8_bits) {
+    for (auto const numbers : {precision::f32, precision::bf16, precision::int8, precision::stored})
+        EXPECT_EQ(weights_of("draft-tiny", numbers, multiplier::ours)->cache(), cache_precision::f32);
+    EXPECT_EQ(weights_of("draft-tiny", precision::f32, multiplier::ours, cache_precision::f16)->cache(),
+              cache_precision::f16);
+    // Rounded to 11 bits: the logits are others, by little.
+    transformer exact(weights_of("draft", precision::f32, multiplier::ours));
+    transformer rounded(weights_of("draft", precision::f32, multiplier::ours, cache_precision::f16));
+    auto const tokens = some_tokens(100, 3);
+    auto const a = forward_chain(exact, tokens, 50);
+    auto const b = forward_chain(rounded, tokens, 50);
+    EXPECT_FALSE(same_bits(a, b));
+    double largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(double{a[i]} - double{b[i]}));
+    RecordProperty("largest", std::to_string(largest));
+    EXPECT_LT(largest, 0.01);
 }
 
 TEST(transformer, eight_bits_take_half_the_bytes) {
