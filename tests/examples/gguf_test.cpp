@@ -412,7 +412,7 @@ TEST_F(gguf, other_models_are_refused) {
 
 #if defined MULTIDRAFT_SMOLLM && defined MULTIDRAFT_EXAMPLES_PCRE2
 // As llama.cpp's products do, and its cache of halves. Measured: a divergence of .0035 nats a row by inputs of 8 bits,
-// less than 1e-6 by halves, .0029 by both, where 4 likeliest tokens of 147 are others.
+// less than 1e-6 by halves, .0029 by both, with 4 other likeliest tokens.
 TEST(smollm, inputs_of_8_bits_change_its_law_little) {
     std::vector<token_id> const text = tokenizer(MULTIDRAFT_SMOLLM)
                                            .encode(
