@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "cuda/on_device.cuh"
@@ -164,6 +165,10 @@ TEST_F(cuda_device, trees_come_into_level_order_as_on_the_host) {
     on_device<std::int32_t> const dsizes(sizes);
     on_device<std::int64_t> const sums(6);
     on_device<std::byte> const scan(mc::offsets_workspace_size(5));
+    EXPECT_EQ(mc::write_offsets(scan.data(), scan.size() - 1, nullptr, dsizes.data(), 5, sums.data()),
+              cudaErrorInvalidValue);
+    std::string const too_small = "workspace_size = " + std::to_string(scan.size() - 1) + ":";
+    EXPECT_EQ(mc::last_refusal().substr(0, too_small.size()), too_small);
     EXPECT_CUDA(mc::write_offsets(scan.data(), scan.size(), nullptr, dsizes.data(), 5, sums.data()));
     EXPECT_CUDA(cudaDeviceSynchronize());
     EXPECT_EQ(sums.host(), (std::vector<std::int64_t>{0, 3, 3, 2000000003, 4000000003, 4000000004}));

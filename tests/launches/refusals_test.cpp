@@ -239,6 +239,31 @@ TEST_F(cuda_device, launches_hand_on_the_errors_of_the_runtime) {
     c.expect_verdicts(verifier);
 }
 
+// An error of the runtime does not get the reason of an earlier call.
+TEST_F(cuda_device, a_launch_has_no_earlier_reason) {
+    call c(300);
+    most_likely<> const verifier;
+    auto const refuse_before = [] {
+        static_cast<void>(mc::stream_policy::refused({"rows", 3, "7", "of an earlier call"}));
+    };
+    for (char const* const name : {"cudaGetDevice", "cudaFuncGetAttributes", "cudaLaunchKernelEx"}) {
+        refuse_before();
+        standin::fail(name, cudaErrorInvalidValue);
+        EXPECT_EQ(c.verify(verifier), cudaErrorInvalidValue) << name;
+        EXPECT_EQ(mc::last_refusal(), "") << name;
+    }
+    refuse_before();
+    EXPECT_EQ(c.verify(verifier), cudaSuccess);
+    EXPECT_EQ(mc::last_refusal(), "");
+    refuse_before();
+    on_device<std::int32_t> const one(1);
+    auto const nothing = [p = one.data()](std::int64_t) { static_cast<void>(p); };
+    using body = std::remove_const_t<decltype(nothing)>;
+    expect_refusal(mc::detail::launch_blocks(mc::detail::for_each_kernel<body>, std::int64_t{1} << 31, 256, nullptr,
+                                             std::int64_t{1}, nothing),
+                   "count = 2147483648: a launch has fewer than 2^31 blocks");
+}
+
 TEST_F(cuda_device, drafting_refuses_what_a_host_can_see) {
     call const c(300);
     on_device<std::int32_t> const zeros(4);

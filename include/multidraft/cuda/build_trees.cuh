@@ -157,7 +157,10 @@ struct best_parts {
                                                std::int64_t* offsets) {
     if (requests < 0)
         return stream_policy::refused({"requests", -1, std::to_string(requests), "a batch has 0 requests or more"});
-    if (cudaError_t const e = detail::refused_workspace(workspace, workspace_size, requests > 0 ? 1 : 0)) return e;
+    std::size_t wanted = 0;
+    if (requests > 0)
+        if (cudaError_t const e = detail::scan_sizes(nullptr, wanted, nullptr, requests, nullptr, stream)) return e;
+    if (cudaError_t const e = detail::refused_workspace(workspace, workspace_size, wanted)) return e;
     if (cudaError_t const e = for_each(on(stream), 1, detail::set_first{offsets})) return e;
     if (requests == 0) return cudaSuccess;
     return detail::scan_sizes(workspace, workspace_size, sizes, requests, offsets + 1, stream);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
@@ -17,6 +18,28 @@
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
+
+/// A text in memory of its own, since launches allocate nothing; a longer one is cut.
+class refusal_text {
+public:
+    void set(std::string_view text) noexcept { size_ = text.copy(text_, sizeof text_); }
+    [[nodiscard]] std::string_view view() const noexcept { return {text_, size_}; }
+
+private:
+    char text_[256] = {};
+    std::string_view::size_type size_ = 0;
+};
+
+[[nodiscard]] inline refusal_text& refusal_of_this_thread() noexcept {
+    thread_local refusal_text text;
+    return text;
+}
+
+/// The error of a call with bad arguments; its text is kept for `last_refusal`.
+[[nodiscard]] inline cudaError_t refused(invalid_input const& e) noexcept {
+    refusal_of_this_thread().set(e.what());
+    return cudaErrorInvalidValue;
+}
 
 /// The largest cluster size, in blocks, that every device with clusters supports.
 inline constexpr int portable_cluster = 8;
@@ -95,13 +118,17 @@ template <class Kernel>
     return cudaSuccess;
 }
 
-/// Launches `batch` groups of `s.ranks` blocks, as clusters or as one cooperative grid. Returns the launch's error.
+/// Launches `batch` groups of `s.ranks` blocks, as clusters or as one cooperative grid. Returns the launch's error. A
+/// call that launches was not refused: no earlier refusal's text is left for an error of the runtime.
 template <class... Parameters, class... Arguments>
 [[nodiscard]] cudaError_t launch(void (*kernel)(Parameters...), std::int64_t batch, shape const& s, int threads,
                                  cudaStream_t stream, Arguments const&... arguments) {
     int const ranks = s.ranks;
     if (batch == 0) return cudaSuccess;
-    if (batch < 0 || batch > 0x7fffffff / ranks) return cudaErrorInvalidValue;
+    refusal_of_this_thread().set({});
+    if (batch < 0 || batch > 0x7fffffff / ranks)
+        return refused({"count", -1, std::to_string(batch),
+                        "a launch has fewer than 2^31 blocks, here " + std::to_string(ranks) + " each"});
     if (ranks > portable_cluster && !s.grid)
         if (cudaError_t const e = allow_large_clusters(kernel)) return e;
     cudaLaunchConfig_t configuration{};
@@ -202,6 +229,7 @@ template <class... Parameters, class... Arguments>
 [[nodiscard]] cudaError_t launch_rows(cudaStream_t stream, launch_options const& options, void (*whole)(Parameters...),
                                       void (*split)(Parameters...), std::int64_t count, index_t vocabulary,
                                       partition const& parts, Arguments const&... arguments) {
+    refusal_of_this_thread().set({});
     shape s;
     if (cudaError_t const e = choose_for(whole, count, vocabulary, options, parts.has_grid, s)) return e;
     wide_exchange grid;
