@@ -268,6 +268,8 @@ TEST(batch_controller, names_bad_input) {
         EXPECT_NE(text.find(part), std::string::npos) << text;
     };
     has(refusal([&] { batch_controller(times, {.nodes = -1}); }), "nodes = -1");
+    static_assert(batch_controller_options::most_nodes == most_shared_nodes);
+    has(refusal([&] { batch_controller(times, {.nodes = most_shared_nodes + 1}); }), "nodes = 65537");
     has(refusal([&] { batch_controller(times, {.depth = 33}); }), "depth = 33");
     has(refusal([&] { batch_controller(times, {.children = 9}); }), "children = 9");
     has(refusal([&] { batch_controller(times, {.memory = 0}); }), "memory = 0");

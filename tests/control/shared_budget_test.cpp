@@ -306,6 +306,7 @@ TEST(share_budget, names_bad_input) {
         EXPECT_THROW(static_cast<void>(share_budget(std::vector<rank_rates>{{{0.5}}}, 4, costs)), invalid_input);
     }
     has(refusal({{{0.5}}}, -1), "nodes = -1");
+    has(refusal({{{0.5}}}, most_shared_nodes + 1), "nodes = 65537");
     has(refusal({{{0.5}, {0.2, 0.3}}}, 4), "rates[1] = 0.3");
     has(refusal({{{1.5}}}, 4), "rates[0] = 1.5");
     has(refusal({{{0.5}}}, 4, {1, 1}), "unread.size = 2");

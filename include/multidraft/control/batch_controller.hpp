@@ -24,7 +24,7 @@ namespace MULTIDRAFT_NAMESPACE {
 
 /// The bounds of the trees of a batch, and how their rates are learnt.
 struct batch_controller_options {
-    std::int32_t nodes = 512;   ///< of all trees of a step at most, the roots not counted, in [0, 2^16]
+    std::int32_t nodes = 512;   ///< of all trees of a step at most, the roots not counted, in [0, most_nodes]
     std::int32_t depth = 6;     ///< levels of a tree, in [0, 32]
     std::int32_t children = 4;  ///< of a node at most, in [1, 8]
     double memory = 100;        ///< steps of a request after which a step has weight 1/e in its rates, >= 1
@@ -35,7 +35,7 @@ struct batch_controller_options {
     /// a clock.
     bool learns_times = false;
 
-    static constexpr std::int32_t most_nodes = 1 << 16;  ///< the largest budget
+    static constexpr std::int32_t most_nodes = most_shared_nodes;  ///< the largest budget
 
     /// Throws `invalid_input` naming the field that is out of its range.
     void validate() const {

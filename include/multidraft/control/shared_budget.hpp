@@ -21,6 +21,9 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
+/// How many nodes the trees of a step have at most, the roots not counted.
+inline constexpr std::int32_t most_shared_nodes = 1 << 16;
+
 /// A tree for each request, and the expected result of the step.
 struct shared_budget {
     std::vector<topology> shapes;
@@ -235,8 +238,8 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
 ///
 /// O(levels children n (log n + levels children)) for n nodes, for each of these trials. Throws `invalid_input` for no
 /// request, rates outside [0, 1] or of other numbers of children than 1, 2, .., numbers of children whose rates sum to
-/// more than 1 or to less than those of fewer, nodes outside [0, 2^16], seconds that are not finite or negative,
-/// numbers of unread tokens that are not one for each request, or below 1.
+/// more than 1 or to less than those of fewer, nodes outside [0, `most_shared_nodes`], seconds that are not finite or
+/// negative, numbers of unread tokens that are not one for each request, or below 1.
 [[nodiscard]] inline shared_budget share_budget(std::span<analysis::child_rates const> rates, std::int32_t nodes,
                                                 analysis::step_costs const& costs,
                                                 std::span<std::int32_t const> unread = {},
@@ -247,7 +250,7 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
                                       {"costs.rest_per_inner", costs.rest_per_inner}})
         if (!(value >= 0 && value <= largest_number<double>))
             refuse(name, value, "seconds are finite and not negative");
-    if (nodes < 0 || nodes > 1 << 16) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
+    if (nodes < 0 || nodes > most_shared_nodes) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
     if (!unread.empty() && unread.size() != rates.size())
         refuse("unread.size", unread.size(), "there is one number for each request, or none");
     for (std::size_t r = 0; r < unread.size(); ++r)
