@@ -70,6 +70,25 @@ TEST(refuse, names_the_entry) {
     }
 }
 
+TEST(refuse_member, says_whose_member_it_is) {
+    invalid_input const of_all("top_k", -1, "-2", "a reason");
+    invalid_input const of_entry("next_sibling", 2, "7", "a reason", 4);
+    auto const refused = [](auto const&... arguments) {
+        try {
+            multidraft::refuse_member(arguments...);
+        } catch (invalid_input const& e) {
+            return e;
+        }
+    };
+    EXPECT_STREQ(refused("sampling", of_all).what(), "sampling.top_k = -2: a reason");
+    EXPECT_STREQ(refused("sampling", of_all, ", request 1", 10).what(), "sampling.top_k = -2: a reason, request 1");
+    invalid_input const e = refused("links", of_entry, ", request 1", 10);
+    EXPECT_STREQ(e.what(), "links.next_sibling[12] = 7: a reason, request 1");
+    EXPECT_EQ(e.argument(), "links.next_sibling");
+    EXPECT_EQ(e.index(), 12);
+    EXPECT_EQ(e.node(), 4);
+}
+
 TEST(refuse, finds_rows_of_no_size) {
     multidraft::validate_row_size(1, "p");
     multidraft::validate_row_size(multidraft::max_row_size, "p");

@@ -90,6 +90,14 @@ template <class T>
     throw invalid_input(std::move(argument), index, detail::printed(value), reason);
 }
 
+/// Throws again what was refused about a member of `argument`, in the words of the function that has this argument: the
+/// name is `argument.member`, an index is counted from `first`, and `whose` follows the reason.
+[[noreturn]] MULTIDRAFT_COLD inline void refuse_member(std::string argument, invalid_input const& e,
+                                                       std::string const& whose = {}, std::int64_t first = 0) {
+    throw invalid_input(std::move(argument) + '.' + e.argument(), e.index() < 0 ? e.index() : first + e.index(),
+                        e.value(), e.reason() + whose, e.node());
+}
+
 /// Throws `invalid_input` naming `argument` and `member` unless a row may have so many entries: 1 to `max_row_size`.
 template <class Size>
 void validate_row_size(Size size, char const* argument, char const* member = ".size") {

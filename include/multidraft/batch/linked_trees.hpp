@@ -152,8 +152,7 @@ auto build_trees(P const& policy, tree_batch const& trees, link_batch<Id> const&
             try {
                 validate_links<Id>({links.first_child + first, nodes}, {links.next_sibling + first, nodes});
             } catch (invalid_input const& e) {
-                throw invalid_input("links." + e.argument(), e.index() < 0 ? e.index() : first + e.index(), e.value(),
-                                    e.reason() + ", request " + std::to_string(b));
+                refuse_member("links", e, ", request " + std::to_string(b), first);
             }
         }
     };

@@ -329,7 +329,7 @@ void refuse_bad_candidates(char const* name, Rows const& rows, std::int64_t i, s
     try {
         static_cast<void>(rows.view(i));
     } catch (invalid_input const& e) {
-        throw invalid_input(std::string(name) + '.' + e.argument(), e.index(), e.value(), e.reason() + of);
+        refuse_member(name, e, of);
     }
 }
 

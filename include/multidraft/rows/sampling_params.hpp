@@ -61,7 +61,7 @@ MULTIDRAFT_COLD inline void validate_member(char const* name, sampling_params co
     try {
         validate(w);
     } catch (invalid_input const& e) {
-        refuse(std::string(name) + '.' + e.argument(), e.value(), e.reason());
+        refuse_member(name, e);
     }
 }
 
