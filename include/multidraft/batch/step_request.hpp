@@ -37,6 +37,7 @@ struct step_request {
 
 namespace detail {
 
+/// Of the first tokens of a text that a cache holds: the last token is the root, which a model reads in the step.
 inline void check_cached(char const* name, index_t count, std::int64_t length) {
     if (count < 0 || count >= length)
         refuse(name, count, "a cache holds some of the tokens before the last of " + std::to_string(length));
