@@ -20,6 +20,7 @@
 #include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/refusal.hpp"
 #include "support/table_model.hpp"
 
 namespace multidraft {
@@ -29,6 +30,7 @@ namespace {
 using testing::distance;
 using testing::law_of_loop;
 using testing::random_conditional;
+using testing::refusal;
 using testing::table_model;
 using testing::true_law;
 
@@ -330,48 +332,38 @@ TEST(Drafters, KeepToTheirBudgets) {
     EXPECT_EQ(sequences.size(), 16);
 }
 
-template <class F>
-std::string message(F&& f) {
-    try {
-        f();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "no error";
-}
-
 TEST(Drafters, BadInputIsNamed) {
     larger m;
     using model = table_model<float>;
     auto const has = [](std::string const& text, std::string const& part) {
         EXPECT_NE(text.find(part), std::string::npos) << text;
     };
-    has(message([] { lookup_drafter({{3, 0}, 2, 3}); }), "shortest = 0");
-    has(message([] { lookup_drafter({{1, 2}, 2, 3}); }), "longest = 1");
-    has(message([] { lookup_drafter({{3, 1}, 0, 3}); }), "paths = 0");
-    has(message([] { lookup_drafter({{3, 1}, 1, 0}); }), "length = 0");
-    has(message([&] { sequence_drafter(m.draft, 0, 3); }), "sequences = 0");
-    has(message([&] {
+    has(refusal([] { lookup_drafter({{3, 0}, 2, 3}); }), "shortest = 0");
+    has(refusal([] { lookup_drafter({{1, 2}, 2, 3}); }), "longest = 1");
+    has(refusal([] { lookup_drafter({{3, 1}, 0, 3}); }), "paths = 0");
+    has(refusal([] { lookup_drafter({{3, 1}, 1, 0}); }), "length = 0");
+    has(refusal([&] { sequence_drafter(m.draft, 0, 3); }), "sequences = 0");
+    has(refusal([&] {
             addressed_source source{addressed_uniforms(3)};
             generation_metrics count;
             best_first_top_drafter top(m.draft, {9, 20, 100'000, 5});
             top.grow(host_group{}, std::vector<token_id>{1}, 20, sampling_params{}, source, count);
         }),
         "width = 100000: the draft would read more than 2^16 nodes");
-    has(message([&] { sequence_drafter(m.draft, 3, -1); }), "length = -1");
-    has(message([&] { stochastic_beam_drafter(m.draft, {2, 0}); }), "widths[1] = 0");
-    has(message([&] { best_first_top_drafter(m.draft, {0, 3, 2, 2}); }), "nodes = 0");
-    has(message([&] { best_first_top_drafter(m.draft, {4, 0, 2, 2}); }), "depth = 0");
-    has(message([&] { best_first_drawn_drafter(m.draft, {4, 3, 0, 2}); }), "width = 0");
-    has(message([&] { best_first_drawn_drafter(m.draft, {4, 3, 2, 0}); }), "children = 0");
-    has(message([&] { best_first_drawn_drafter(m.draft, {4, 3, 2, 2, 1.5}); }), "least = 1.5");
-    has(message([&] { best_first_drawn_drafter(m.draft, {4, 3, 2, 2, std::nan("")}); }), "least = ");
-    has(message([&] { independent_drafter<model>({}, chain(2)); }), "models.size = 0");
-    has(message([&] { independent_drafter<model>({&m.draft, &m.draft}, chain(2)); }), "models[1]");
+    has(refusal([&] { sequence_drafter(m.draft, 3, -1); }), "length = -1");
+    has(refusal([&] { stochastic_beam_drafter(m.draft, {2, 0}); }), "widths[1] = 0");
+    has(refusal([&] { best_first_top_drafter(m.draft, {0, 3, 2, 2}); }), "nodes = 0");
+    has(refusal([&] { best_first_top_drafter(m.draft, {4, 0, 2, 2}); }), "depth = 0");
+    has(refusal([&] { best_first_drawn_drafter(m.draft, {4, 3, 0, 2}); }), "width = 0");
+    has(refusal([&] { best_first_drawn_drafter(m.draft, {4, 3, 2, 0}); }), "children = 0");
+    has(refusal([&] { best_first_drawn_drafter(m.draft, {4, 3, 2, 2, 1.5}); }), "least = 1.5");
+    has(refusal([&] { best_first_drawn_drafter(m.draft, {4, 3, 2, 2, std::nan("")}); }), "least = ");
+    has(refusal([&] { independent_drafter<model>({}, chain(2)); }), "models.size = 0");
+    has(refusal([&] { independent_drafter<model>({&m.draft, &m.draft}, chain(2)); }), "models[1]");
     model narrow(49, random_conditional(49, 1));
-    has(message([&] { (void)make_speculative<rejection>(m.target, stochastic_beam_drafter(narrow, {2})); }),
+    has(refusal([&] { (void)make_speculative<rejection>(m.target, stochastic_beam_drafter(narrow, {2})); }),
         "draft.vocabulary = 49");
-    has(message([&] {
+    has(refusal([&] {
             (void)make_speculative<verify::naive<law::independent>>(
                 m.target, independent_drafter<model>({&m.draft, &narrow}, chain(2)));
         }),

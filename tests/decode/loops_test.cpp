@@ -19,6 +19,7 @@
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
+#include "support/refusal.hpp"
 #include "support/table_model.hpp"
 
 namespace multidraft {
@@ -26,6 +27,7 @@ namespace loops_test {
 namespace {
 
 using testing::random_conditional;
+using testing::refusal;
 using testing::table_model;
 
 constexpr std::int32_t vocabulary = 50;
@@ -201,35 +203,25 @@ TEST(Loops, NothingToDo) {
     EXPECT_EQ((run<best_sampler, best_verifier>(m, chain(2), options).tokens.size()), 1U);
 }
 
-template <class F>
-std::string message(F&& f) {
-    try {
-        f();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "no error";
-}
-
 TEST(Loops, BadInputIsNamed) {
     models m;
     generation_options options;
     auto const go = [&] { run<best_sampler, best_verifier>(m, chain(2), options); };
     m.prompt = {};
-    EXPECT_NE(message(go).find("prompt.size = 0"), std::string::npos);
+    EXPECT_NE(refusal(go).find("prompt.size = 0"), std::string::npos);
     m.prompt = {1, 50};
-    EXPECT_NE(message(go).find("prompt[1] = 50"), std::string::npos);
+    EXPECT_NE(refusal(go).find("prompt[1] = 50"), std::string::npos);
     m.prompt = {1};
     options.max_tokens = -1;
-    EXPECT_NE(message(go).find("max_tokens = -1"), std::string::npos);
+    EXPECT_NE(refusal(go).find("max_tokens = -1"), std::string::npos);
     options.max_tokens = 3;
     options.sampling.top_p = 0;
-    EXPECT_NE(message(go).find("top_p = 0"), std::string::npos);
+    EXPECT_NE(refusal(go).find("top_p = 0"), std::string::npos);
     options.sampling.top_p = 1;
     options.stop_tokens = {-3};
-    EXPECT_NE(message(go).find("stop_tokens[0] = -3"), std::string::npos);
+    EXPECT_NE(refusal(go).find("stop_tokens[0] = -3"), std::string::npos);
     table_model<float> other(vocabulary + 1, random_conditional(vocabulary + 1, 1));
-    EXPECT_NE(message([&] {
+    EXPECT_NE(refusal([&] {
                   (void)make_speculative<best_sampler, best_verifier>(m.target, other, chain(1));
               }).find("draft.vocabulary = 51"),
               std::string::npos);
@@ -242,13 +234,13 @@ TEST(Loops, RowsOfNanAreRefused) {
     table_model<float> bad(vocabulary, nan);
     models m;
     generation_options options;
-    EXPECT_NE(message([&] { autoregressive(bad, m.prompt, options); }).find("target logits[0]"), std::string::npos);
-    EXPECT_NE(message([&] {
+    EXPECT_NE(refusal([&] { autoregressive(bad, m.prompt, options); }).find("target logits[0]"), std::string::npos);
+    EXPECT_NE(refusal([&] {
                   make_speculative<best_sampler, best_verifier>(m.target, bad, chain(1))(m.prompt, options);
               }).find("draft logits[0]"),
               std::string::npos);
     options.sampling.temperature = 0;
-    EXPECT_NE(message([&] { autoregressive(bad, m.prompt, options); }).find("target logits[0]"), std::string::npos);
+    EXPECT_NE(refusal([&] { autoregressive(bad, m.prompt, options); }).find("target logits[0]"), std::string::npos);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
+#include "support/refusal.hpp"
 #include "support/table_model.hpp"
 
 namespace multidraft {
@@ -28,6 +29,7 @@ using testing::distance;
 using testing::law_of_loop;
 using testing::loop_law;
 using testing::random_conditional;
+using testing::refusal;
 using testing::table_model;
 using testing::true_law;
 
@@ -283,24 +285,16 @@ TEST(LossyLoops, EndAtTheContext) {
 
 TEST(LossyLoops, BadInputIsNamed) {
     tables t;
-    auto const message = [](auto&& f) -> std::string {
-        try {
-            f();
-        } catch (invalid_input const& e) {
-            return e.what();
-        }
-        return "no error";
-    };
-    EXPECT_NE(message([&] { lossy::target_initialised_decoding(t.target, t.draft, 0, 2); }).find("width = 0"),
+    EXPECT_NE(refusal([&] { lossy::target_initialised_decoding(t.target, t.draft, 0, 2); }).find("width = 0"),
               std::string::npos);
-    EXPECT_NE(message([&] { lossy::target_initialised_decoding(t.target, t.draft, 2, -1); }).find("depth = -1"),
+    EXPECT_NE(refusal([&] { lossy::target_initialised_decoding(t.target, t.draft, 2, -1); }).find("depth = -1"),
               std::string::npos);
-    EXPECT_NE(message([&] { lossy::joint_decoding(t.target, 0, 2); }).find("width = 0"), std::string::npos);
-    EXPECT_NE(message([&] { lossy::joint_decoding(t.target, 2, 0); }).find("length = 0"), std::string::npos);
-    EXPECT_NE(message([] { lossy::fallback_rule(1.5); }).find("threshold = 1.5"), std::string::npos);
-    EXPECT_NE(message([] { lossy::fallback_rule(-0.1); }).find("threshold = -0.1"), std::string::npos);
-    EXPECT_NE(message([] { rollback(-1.0F); }).find("threshold = -1"), std::string::npos);
-    EXPECT_NE(message([] { rollback(std::nanf("")); }).find("threshold = "), std::string::npos);
+    EXPECT_NE(refusal([&] { lossy::joint_decoding(t.target, 0, 2); }).find("width = 0"), std::string::npos);
+    EXPECT_NE(refusal([&] { lossy::joint_decoding(t.target, 2, 0); }).find("length = 0"), std::string::npos);
+    EXPECT_NE(refusal([] { lossy::fallback_rule(1.5); }).find("threshold = 1.5"), std::string::npos);
+    EXPECT_NE(refusal([] { lossy::fallback_rule(-0.1); }).find("threshold = -0.1"), std::string::npos);
+    EXPECT_NE(refusal([] { rollback(-1.0F); }).find("threshold = -1"), std::string::npos);
+    EXPECT_NE(refusal([] { rollback(std::nanf("")); }).find("threshold = "), std::string::npos);
 }
 
 }  // namespace

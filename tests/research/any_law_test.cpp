@@ -14,10 +14,10 @@
 
 #include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/base/error.hpp"
 #include "multidraft/research/independent.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "support/optimal_transport.hpp"
+#include "support/refusal.hpp"
 
 namespace any_law_test {
 namespace {
@@ -25,11 +25,11 @@ namespace {
 namespace analysis = multidraft::analysis;
 namespace research = multidraft::research;
 using multidraft::index_t;
-using multidraft::invalid_input;
 using multidraft::token_id;
 using multidraft::testing::all_kinds;
 using multidraft::testing::kind;
 using multidraft::testing::random_models;
+using multidraft::testing::refusal;
 using multidraft::testing::transport_plan;
 using research::token_set;
 using row = std::vector<double>;
@@ -248,43 +248,33 @@ TEST(SeveralDrafts, HaveTheOptimumOfTheProduct) {
                 analysis::alpha_star_iid(p, row{0.5, 0.5}, 2), tolerance);
 }
 
-template <class Call>
-std::string message(Call call) {
-    try {
-        static_cast<void>(call());
-    } catch (invalid_input const& error) {
-        return error.what();
-    }
-    return "nothing was thrown";
-}
-
 TEST(AnyLaw, RefusesWhatIsNone) {
     row const p{0.5, 0.5};
     auto const nothing = [](token_set) { return 0.0; };
-    EXPECT_EQ(message([&] { return research::alpha_star_of_sets(row(25, 0.04), nothing); }),
+    EXPECT_EQ(refusal([&] { return research::alpha_star_of_sets(row(25, 0.04), nothing); }),
               "p.size = 25: sets of tokens are walked for vocabularies of 1 to 24 tokens");
-    EXPECT_EQ(message([&] {
+    EXPECT_EQ(refusal([&] {
                   return research::alpha_star_of_sets(row{0.5, 0.25}, nothing);
               }),
               "sum(p) = 0.75: the probabilities of a row sum to 1");
-    EXPECT_EQ(message([&] {
+    EXPECT_EQ(refusal([&] {
                   return research::alpha_star_of_law(p, {{{0, 2}, 1.0}});
               }),
               "law[0] = 2: a token is in 0 .. V - 1");
-    EXPECT_EQ(message([&] {
+    EXPECT_EQ(refusal([&] {
                   return research::alpha_star_of_law(p, {{{0}, 0.5}});
               }),
               "sum(law) = 0.5: the probabilities of a row sum to 1");
-    EXPECT_EQ(message([&] { return research::lack_of_supermodularity(0, nothing); }),
+    EXPECT_EQ(refusal([&] { return research::lack_of_supermodularity(0, nothing); }),
               "p.size = 0: sets of tokens are walked for vocabularies of 1 to 24 tokens");
-    EXPECT_EQ(message([&] { return research::alpha_star_independent(p, {}); }),
+    EXPECT_EQ(refusal([&] { return research::alpha_star_independent(p, {}); }),
               "drafts.size = 0: one token or more is drafted");
     std::vector<row> const other{{0.5, 0.5}, {1.0}};
-    EXPECT_EQ(message([&] { return research::acceptance_multi_round(p, other); }),
+    EXPECT_EQ(refusal([&] { return research::acceptance_multi_round(p, other); }),
               "drafts[1].size = 1: target and draft have one vocabulary");
-    EXPECT_EQ(message([&] { return research::law_of_conditionals(0, without_replacement(p)); }),
+    EXPECT_EQ(refusal([&] { return research::law_of_conditionals(0, without_replacement(p)); }),
               "n = 0: one token or more is drafted");
-    EXPECT_EQ(message([&] {
+    EXPECT_EQ(refusal([&] {
                   return analysis::acceptance_recursive_conditionals(
                       p, 1, [](std::span<token_id const>) { return row{1.0}; });
               }),

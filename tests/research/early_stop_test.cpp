@@ -17,6 +17,7 @@
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/refusal.hpp"
 #include "support/table_model.hpp"
 
 namespace multidraft {
@@ -26,6 +27,7 @@ namespace {
 using testing::distance;
 using testing::law_of_loop;
 using testing::random_conditional;
+using testing::refusal;
 using testing::table_model;
 using testing::true_law;
 
@@ -173,16 +175,8 @@ TEST(EarlyStop, OfShapesOfOneSizeHasTheMaskOfEach) {
 }
 
 TEST(EarlyStop, BadInputIsNamed) {
-    auto const message = [](auto&& f) -> std::string {
-        try {
-            f();
-        } catch (invalid_input const& e) {
-            return e.what();
-        }
-        return "no error";
-    };
     auto const has = [&](auto&& f, std::string const& part) {
-        std::string const text = message(f);
+        std::string const text = refusal(f);
         EXPECT_NE(text.find(part), std::string::npos) << text;
     };
     has([] { perceptron({}); }, "layers.size = 0");

@@ -6,13 +6,13 @@
 #include <limits>
 #include <string>
 
-#include "multidraft/base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace energy_test {
 namespace {
 
 namespace research = multidraft::research;
-using multidraft::invalid_input;
+using multidraft::testing::refusal;
 
 TEST(modelled_joules, is_the_formula) {
     // 10^9 parameters of 2 bytes, 3 calls of 4 rows: 24 * 10^9 operations, 6 * 10^9 bytes.
@@ -44,30 +44,20 @@ TEST(modelled_joules, falls_with_the_calls_of_the_target) {
     }
 }
 
-template <class Call>
-std::string message(Call call) {
-    try {
-        static_cast<void>(call());
-    } catch (invalid_input const& error) {
-        return error.what();
-    }
-    return "nothing was thrown";
-}
-
 TEST(modelled_joules, refuses_other_numbers) {
-    EXPECT_EQ(message([] {
+    EXPECT_EQ(refusal([] {
                   return research::modelled_joules({1, 1}, {0, 1, 1, 1});
               }),
               "operations_per_second = 0: it is finite and positive");
-    EXPECT_EQ(message([] {
+    EXPECT_EQ(refusal([] {
                   return research::modelled_joules({1, 1}, {1, 1, -1, 1});
               }),
               "watts_of_operations = -1: it is finite and not negative");
-    EXPECT_EQ(message([] {
+    EXPECT_EQ(refusal([] {
                   return research::modelled_joules({-1, 1}, {1, 1, 1, 1});
               }),
               "operations = -1: it is finite and not negative");
-    EXPECT_EQ(message([] { return research::work_of_calls(1, 1, std::numeric_limits<double>::infinity(), 1); }),
+    EXPECT_EQ(refusal([] { return research::work_of_calls(1, 1, std::numeric_limits<double>::infinity(), 1); }),
               "calls = inf: it is finite and not negative");
 }
 

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/base/error.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/exact_law.hpp"
+#include "support/refusal.hpp"
 
 namespace joint_likelihood_test {
 namespace {
@@ -25,10 +25,10 @@ namespace {
 namespace research = multidraft::research;
 using multidraft::host_group;
 using multidraft::index_t;
-using multidraft::invalid_input;
 using multidraft::node_id;
 using multidraft::none;
 using multidraft::token_id;
+using multidraft::testing::refusal;
 using row = std::vector<double>;
 using chain = std::vector<row>;  // by the last token
 
@@ -293,32 +293,22 @@ TEST(JointLikelihoodBounds, HaveTheirLimits) {
     EXPECT_EQ(research::largest_log_difference(row{0.5, 0.5}, row{1, 0}), std::numeric_limits<double>::infinity());
 }
 
-template <class Call>
-std::string message(Call call) {
-    try {
-        static_cast<void>(call());
-    } catch (invalid_input const& error) {
-        return error.what();
-    }
-    return "nothing was thrown";
-}
-
 TEST(JointLikelihoodBounds, RefuseOtherNumbers) {
-    EXPECT_EQ(message([] { return research::least_mean_step(1, 1, 1); }),
+    EXPECT_EQ(refusal([] { return research::least_mean_step(1, 1, 1); }),
               "tau = 1: the threshold of these bounds lies in (0, 1)");
-    EXPECT_EQ(message([] { return research::least_mean_step(0.5, -1, 1); }),
+    EXPECT_EQ(refusal([] { return research::least_mean_step(0.5, -1, 1); }),
               "difference = -1: it is finite and not negative");
-    EXPECT_EQ(message([] { return research::least_mean_step(0.5, 1, -1); }),
+    EXPECT_EQ(refusal([] { return research::least_mean_step(0.5, 1, -1); }),
               "depth = -1: a draft is 0 tokens deep or more");
-    EXPECT_EQ(message([] { return research::perplexity_ratio_bound(0.5, 0.5); }),
+    EXPECT_EQ(refusal([] { return research::perplexity_ratio_bound(0.5, 0.5); }),
               "mean_step = 0.5: a step emits one token or more");
-    EXPECT_EQ(message([] { return research::draft_perplexity_bound(1, 1, 0, 1); }),
+    EXPECT_EQ(refusal([] { return research::draft_perplexity_bound(1, 1, 0, 1); }),
               "best_log_q = 1: the logarithm of a probability is finite and not positive");
-    EXPECT_EQ(message([] { return research::draft_perplexity_bound(-1, 1, 0.5, 1); }),
+    EXPECT_EQ(refusal([] { return research::draft_perplexity_bound(-1, 1, 0.5, 1); }),
               "epsilon = 0.5: the error of beams is finite and not positive");
-    EXPECT_EQ(message([] { return research::joint_perplexity_ratio_bound(0.5, 2, std::nan(""), 1, 0); }),
+    EXPECT_EQ(refusal([] { return research::joint_perplexity_ratio_bound(0.5, 2, std::nan(""), 1, 0); }),
               "entropy = nan: it is finite and not negative");
-    EXPECT_EQ(message([] {
+    EXPECT_EQ(refusal([] {
                   return research::largest_log_difference(row{1}, row{0.5, 0.5});
               }),
               "q.size = 2: target and draft have one vocabulary");

@@ -18,6 +18,7 @@
 #include "multidraft/rows/row_view.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
+#include "support/refusal.hpp"
 #include "support/sampling_reference.hpp"
 
 namespace softmax_test {
@@ -32,6 +33,7 @@ using multidraft::row_view;
 using multidraft::sampling_params;
 using multidraft::token_id;
 using multidraft::testing::reference_processing;
+using multidraft::testing::refusal;
 using multidraft::testing::test_numbers;
 
 constexpr host_group g;
@@ -360,16 +362,6 @@ TYPED_TEST(softmax_of, draws_nothing_outside_its_support) {
     EXPECT_GE(others, 9000 - 40);
 }
 
-template <class Call>
-std::string message(Call call) {
-    try {
-        call();
-    } catch (invalid_input const& error) {
-        return error.what();
-    }
-    return "nothing was thrown";
-}
-
 TYPED_TEST(softmax_of, refuses_rows_that_are_no_distribution) {
     using real = TypeParam;
     constexpr real low = -std::numeric_limits<real>::infinity();
@@ -377,7 +369,7 @@ TYPED_TEST(softmax_of, refuses_rows_that_are_no_distribution) {
     for (sampling_params const w :
          {sampling_params{}, sampling_params{0.0F, 0, 1.0F, 0.0F}, sampling_params{0.7F, 2, 0.5F, 0.1F}}) {
         auto const text = [&](std::vector<real> const& row, char const* name) {
-            return message([&] { static_cast<void>(process_logits(g, view(row), w, name)); });
+            return refusal([&] { static_cast<void>(process_logits(g, view(row), w, name)); });
         };
         EXPECT_EQ(text({real(1), nan, real(2)}, "target"), "target[1] = nan: a logit is a number below plus infinity");
         EXPECT_EQ(text({real(1), real(2), -low}, "draft"), "draft[2] = inf: a logit is a number below plus infinity");
