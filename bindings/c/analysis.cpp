@@ -351,7 +351,9 @@ md_status md_acceptance(md_method const* method, double const* p, double const* 
         md_estimation const wanted = how == nullptr ? md_estimation MD_ESTIMATION_INIT : read(how, "how");
         for (formula const& f : formulas) {
             if (f.method != m.name()) continue;
-            analysis::estimated_rate const result = f.rate(node(p, q, vocabulary, n), wanted);
+            node const at(p, q, vocabulary, n);
+            analysis::estimated_rate const result =
+                with_names({{"samples", "how.samples"}}, [&] { return f.rate(at, wanted); });
             *rate = result.mean;
             if (error != nullptr) *error = result.standard_error;
             return;

@@ -83,6 +83,29 @@ std::size_t workspace_bytes(pool_policy const& policy, any_c_method const& metho
     return bytes;
 }
 
+/// Which entry of a row is at fault, as in the reasons of `md_validate`.
+std::string token_text(std::int64_t token) { return token < 0 ? "" : " (token " + std::to_string(token) + ')'; }
+
+/// Throws what `read` refuses about row i, which it does not know the number of.
+template <class Read>
+void check_row(std::int64_t i, Read const& read) {
+    try {
+        read();
+    } catch (invalid_input const& e) {
+        refuse("rows", i, e.value(), e.reason() + token_text(e.index()));
+    }
+}
+
+/// Throws for sampling parameters of row i that are out of their range.
+void check_sampling_of_row(md_rows const& rows, std::int64_t i, sampling_params const& of_row) {
+    try {
+        validate(of_row);
+    } catch (invalid_input const& e) {
+        if (rows.sampling == nullptr) refuse_member("rows.default_sampling", e);
+        refuse("rows.sampling." + e.argument(), i, e.value(), e.reason());
+    }
+}
+
 /// Draws from logits; the caller has refused other rows.
 template <class Rows>
 void draft_from(pool_policy const& policy, any_c_method const& method, level_batch const& level, Rows const& rows,
@@ -112,8 +135,10 @@ md_status md_draft(md_method const* method, md_pool* pool, md_level const* level
         if (r.kind != MD_LOGITS) refuse_kind(r, "rows", "children are drawn from MD_LOGITS");
         level_batch const nodes{l.entries, l.requests, l.nodes, l.wanted, l.depths};
         children_batch const out{c.tokens, c.first, c.stride, c.counts, c.certain, nullptr, c.node_index};
-        with_rows(r, "rows", nullptr,
-                  [&](auto const& of, auto const*) { draft_from(pool_policy(pool), m, nodes, of, draws, out); });
+        with_rows(r, "rows", nullptr, [&](auto const& of, auto const*) {
+            with_names({{"draft", "rows"}, {"out", "children"}, {"positions", "requests.positions"}},
+                       [&] { draft_from(pool_policy(pool), m, nodes, of, draws, out); });
+        });
     });
 }
 
@@ -144,7 +169,8 @@ md_status md_verify(md_method const* method, md_pool* pool, md_trees const* tree
         workspace scratch(memory, memory_size);
         if (memory == nullptr) scratch = own.of(workspace_bytes(policy, m, drafts.trees));
         with_rows(p, "target", draft == nullptr ? nullptr : &q, [&](auto const& target_of, auto const* draft_of) {
-            verify_rows(policy, m, drafts, target_of, draft_of, draws, out, scratch);
+            with_names(names_of_batch,
+                       [&] { verify_rows(policy, m, drafts, target_of, draft_of, draws, out, scratch); });
         });
     });
 }
@@ -159,9 +185,10 @@ md_status md_validate(md_method const* method, md_pool* pool, md_trees const* tr
         request_batch const draws = requests_of(requests);
         validation_report report;
         with_rows(p, "target", draft == nullptr ? nullptr : &q, [&](auto const& target_of, auto const* draft_of) {
-            validate_rows(pool_policy(pool), m, drafts, target_of, draft_of, draws, &report);
+            with_names(names_of_batch,
+                       [&] { validate_rows(pool_policy(pool), m, drafts, target_of, draft_of, draws, &report); });
         });
-        refuse_reported(report);
+        with_names(names_of_batch, [&] { refuse_reported(report); });
     });
 }
 
@@ -184,13 +211,15 @@ md_status md_distributions(md_rows const* rows, std::int64_t count, float* out) 
                     f.what != batch_argument::nothing)
                     refuse(f.what == batch_argument::target_bias ? "rows.bias" : "rows.allowed_of", i, f.value,
                            detail::rule_of(f.what));
-                if constexpr (detail::has_sampling<std::decay_t<decltype(of)>>) validate(of.sampling_of(request_of(i)));
-                auto const row = of(g, i, request_of(i));
-                if constexpr (!detail::has_sampling<std::decay_t<decltype(of)>>) {
-                    auto const f = detail::check_probabilities(g, row, sum_tolerance<float>, batch_argument::target, 0);
+                if constexpr (detail::has_sampling<std::decay_t<decltype(of)>>) {
+                    check_sampling_of_row(r, i, of.sampling_of(request_of(i)));
+                    check_row(i, [&] { static_cast<void>(of(g, i, request_of(i))); });
+                } else {
+                    auto const f = detail::check_probabilities(g, of(g, i, request_of(i)), sum_tolerance<float>,
+                                                               batch_argument::target, 0);
                     if (f.what == batch_argument::nothing) continue;
                     if (f.token != none)
-                        refuse("rows", i * r.vocabulary + f.token, f.value, "a probability is a number of 0 or more");
+                        refuse("rows", i, f.value, "a probability is a number of 0 or more" + token_text(f.token));
                     refuse("rows", i, f.value, "the probabilities of a row sum to 1");
                 }
             }

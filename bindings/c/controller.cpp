@@ -80,8 +80,13 @@ md_status md_make_controller(md_step_times const* times, md_controller_options c
         step_times seconds{cost_of(t.target_rows, t.target_seconds, t.target_points, "target"),
                            cost_of(t.draft_rows, t.draft_seconds, t.draft_points, "draft"),
                            {{seconds_of(t.step, "times.step"), seconds_of(t.inner, "times.inner")}}};
-        *made = std::make_unique<md_controller>(md_controller{controller(std::move(seconds), options_of(options)), {}})
-                    .release();
+        controller_options const chosen = options_of(options);
+        try {
+            *made =
+                std::make_unique<md_controller>(md_controller{controller(std::move(seconds), chosen), {}}).release();
+        } catch (invalid_input const& e) {  // the times have been checked
+            refuse_member("options", e);
+        }
     });
 }
 

@@ -123,7 +123,7 @@ void check_trees(tree_batch const& trees) {
 }
 
 void check_drafts(any_c_method const& method, any_drafted_batch const& drafts, request_batch const& requests) {
-    detail::check_law(method, drafts);
+    with_names(names_of_batch, [&] { detail::check_law(method, drafts); });
     check_trees(drafts.trees);
     if (drafts.trees.requests == 0) return;
     refuse_null(drafts.trees.tokens, "trees.tokens");
@@ -278,7 +278,7 @@ md_status md_cuda_validate(md_method const* method, void* stream, md_trees const
         validation_report report;
         check(cudaMemcpyAsync(&report, on_device, sizeof(report), cudaMemcpyDeviceToHost, stream_of(stream)));
         check(cudaStreamSynchronize(stream_of(stream)));
-        refuse_reported(report);
+        with_names(names_of_batch, [&] { refuse_reported(report); });
     });
 }
 

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -88,6 +90,17 @@ md_status keep_current_exception() noexcept {
     } catch (...) {
         return keep(MD_INTERNAL, "an exception of no known type");
     }
+}
+
+void refuse_as(invalid_input const& e, std::span<argument_name const> names) {
+    std::string_view const argument = e.argument();
+    for (argument_name const& name : names) {
+        std::string_view const member = argument.substr(std::min(name.of_call.size(), argument.size()));
+        if (argument.substr(0, name.of_call.size()) == name.of_call && (member.empty() || member.front() == '.'))
+            throw invalid_input(std::string(name.here) + std::string(member), e.index(), e.value(), e.reason(),
+                                e.node());
+    }
+    throw e;
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::c_interface

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "multidraft.h"
 #include "multidraft/base/config.hpp"
@@ -38,6 +40,26 @@ template <class Body>
         return MD_OK;
     } catch (...) {
         return keep_current_exception();
+    }
+}
+
+/// The name that an argument of a C++ call has in this interface.
+struct argument_name {
+    std::string_view of_call;
+    std::string_view here;
+};
+
+/// Throws again what a C++ call refused, with the name of the argument in this interface: that of the first of `names`
+/// which is the argument or what it is a member of, otherwise the one that it has.
+[[noreturn]] void refuse_as(invalid_input const& e, std::span<argument_name const> names);
+
+/// Calls a function of the library whose arguments have other names than those of this interface.
+template <std::size_t N, class Call>
+decltype(auto) with_names(argument_name const (&names)[N], Call const& call) {
+    try {
+        return call();
+    } catch (invalid_input const& e) {
+        refuse_as(e, names);
     }
 }
 

@@ -82,13 +82,27 @@ rows_of_batch<T> plain(md_rows const& r) {
     return {static_cast<T const*>(r.data), r.row_stride, r.vocabulary, r.row_of};
 }
 
+/// The members of a request as the struct names them. A call out of turn is the step's fault.
+constexpr argument_name names_of_request[] = {{"shape", "request.parents"},
+                                              {"text", "request.text"},
+                                              {"id", "request.id"},
+                                              {"sampling", "request.sampling"},
+                                              {"draft_sampling", "request.draft_sampling"},
+                                              {"in_target", "request.in_target"},
+                                              {"in_draft", "request.in_draft"},
+                                              {"add", "step"},
+                                              {"add_reading", "step"}};
+
 step_request request_of(md_step& step, md_step_request const* given) {
     md_step_request const r = read(given, "request");
     step_request result;
     result.text = array(r.text, r.text_size, "request.text");
     if (r.nodes < 0) refuse("request.nodes", r.nodes, "a tree has its root, or 0: no tree");
     if (r.nodes > 0)
-        result.shape = &step.shapes.emplace_back(topology::from_parents(array(r.parents, r.nodes, "request.parents")));
+        with_names({{"parents", "request.parents"}}, [&] {
+            result.shape =
+                &step.shapes.emplace_back(topology::from_parents(array(r.parents, r.nodes, "request.parents")));
+        });
     result.seed = r.seed;
     result.id = r.id;
     result.sampling = sampling_of(r.sampling);
@@ -145,7 +159,7 @@ md_status md_add_request(md_step* step, md_method const* method, md_step_request
         refuse_null(step, "step");
         any_c_method const m = method_of(method);
         step_request const r = request_of(*step, request);
-        std::int32_t const b = step->inner.add(r, m);
+        std::int32_t const b = with_names(names_of_request, [&] { return step->inner.add(r, m); });
         if (number != nullptr) *number = b;
     });
 }
@@ -153,7 +167,8 @@ md_status md_add_request(md_step* step, md_method const* method, md_step_request
 md_status md_add_reading(md_step* step, md_step_request const* request, std::int32_t* number) {
     return guarded([&] {
         refuse_null(step, "step");
-        std::int32_t const b = step->inner.add_reading(request_of(*step, request));
+        step_request const r = request_of(*step, request);
+        std::int32_t const b = with_names(names_of_request, [&] { return step->inner.add_reading(r); });
         if (number != nullptr) *number = b;
     });
 }
@@ -162,7 +177,7 @@ md_status md_next_level(md_step* step, md_step_inputs* inputs) {
     return guarded([&] {
         refuse_null(step, "step");
         check_size(inputs, "inputs");
-        step->inputs = step->inner.next_level();
+        step->inputs = with_names({{"next_level", "step"}}, [&] { return step->inner.next_level(); });
         write_inputs(*step, inputs);
     });
 }
@@ -171,7 +186,7 @@ md_status md_target_inputs(md_step* step, md_step_inputs* inputs) {
     return guarded([&] {
         refuse_null(step, "step");
         check_size(inputs, "inputs");
-        step->inputs = step->inner.target_inputs();
+        step->inputs = with_names({{"target_inputs", "step"}}, [&] { return step->inner.target_inputs(); });
         write_inputs(*step, inputs);
     });
 }
@@ -191,10 +206,12 @@ md_status md_draw_level(md_step* step, md_pool* pool, md_rows const* draft) {
         pool_policy const policy(pool);
         with_element(q, "draft", [&](auto element) {
             using T = decltype(element);
-            if (q.adjustments == nullptr)
-                step->inner.draw(policy, plain<T>(q));
-            else
-                step->inner.draw(policy, plain<T>(q), adjustments_of(q, "draft"));
+            with_names({{"draw", "step"}}, [&] {
+                if (q.adjustments == nullptr)
+                    step->inner.draw(policy, plain<T>(q));
+                else
+                    step->inner.draw(policy, plain<T>(q), adjustments_of(q, "draft"));
+            });
         });
     });
 }
@@ -212,11 +229,14 @@ md_status md_verify_step(md_step* step, md_pool* pool, md_rows const* target, md
         pool_policy const policy(pool);
         with_element(p, "target", [&](auto element) {
             using T = decltype(element);
-            if (p.adjustments == nullptr && q.adjustments == nullptr)
-                step->inner.verify(policy, plain<T>(p), plain<T>(q));
-            else
-                step->inner.verify(policy, plain<T>(p), adjustments_of(p, "target"), plain<T>(q),
-                                   adjustments_of(q, "draft"));
+            // The tokens of the trees are the step's.
+            with_names({{"verify", "step"}, {"tokens", "step.tokens"}, {"of_draft", "draft.adjustments"}}, [&] {
+                if (p.adjustments == nullptr && q.adjustments == nullptr)
+                    step->inner.verify(policy, plain<T>(p), plain<T>(q));
+                else
+                    step->inner.verify(policy, plain<T>(p), adjustments_of(p, "target"), plain<T>(q),
+                                       adjustments_of(q, "draft"));
+            });
         });
     });
 }
@@ -226,7 +246,7 @@ md_status md_finish_request(md_step* step, std::int32_t number, md_step_result* 
         refuse_null(step, "step");
         check_size(result, "result");
         auto& inner = step->inner;
-        auto const tokens = inner.tokens(number);
+        auto const tokens = with_names({{"b", "number"}, {"tokens", "step"}}, [&] { return inner.tokens(number); });
         auto const path = inner.accepted(number);
         bool const decoded = number < inner.decoded();
         step->kept_in_target.clear();

@@ -27,6 +27,12 @@ static_assert(offsetof(md_sampling, top_k) == offsetof(sampling_params, top_k));
 static_assert(offsetof(md_sampling, top_p) == offsetof(sampling_params, top_p));
 static_assert(offsetof(md_sampling, min_p) == offsetof(sampling_params, min_p));
 
+/// The arguments of a batched call as the structs name them.
+inline constexpr argument_name names_of_batch[] = {{"drafts.law", "trees.law"},  {"offsets", "trees.offsets"},
+                                                   {"parents", "trees.parents"}, {"tokens", "trees.tokens"},
+                                                   {"certain", "trees.certain"}, {"seeds", "requests.seeds"},
+                                                   {"out", "verdicts"},          {"positions", "requests.positions"}};
+
 [[nodiscard]] inline sampling_params sampling_of(md_sampling const& s) {
     return {s.temperature, s.top_k, s.top_p, s.min_p};
 }

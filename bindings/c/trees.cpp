@@ -58,7 +58,14 @@ md_status md_parse_shape(char const* text, std::int32_t* parents, std::int64_t c
     return guarded([&] {
         refuse_null(text, "text");
         refuse_null(nodes, "nodes");
-        topology const shape = parse_shape(text);
+        // A list of parents or of choices is refused as such: it is part of the text.
+        topology const shape = with_names({{"shape", "text"},
+                                           {"parents", "text"},
+                                           {"choices", "text"},
+                                           {"factors", "text"},
+                                           {"width", "text"},
+                                           {"length", "text"}},
+                                          [&] { return parse_shape(text); });
         *nodes = shape.size();
         if (parents == nullptr) return;
         if (capacity < shape.size()) refuse("capacity", capacity, "this tree has " + std::to_string(shape.size()));
@@ -121,7 +128,10 @@ md_status md_write_positions(std::int32_t const* parents, std::int64_t nodes, st
                              std::int32_t* positions) {
     return guarded([&] {
         topology const shape = topology::from_parents(parents_of(parents, nodes));
-        write_positions(context, shape.depths(), array(positions, nodes, "positions"));
+        auto const out = array(positions, nodes, "positions");
+        if (context > std::numeric_limits<std::int32_t>::max() - shape.max_depth())
+            refuse("context", context, "the positions of the tree's nodes exceed 2^31 - 1");
+        with_names({{"context_length", "context"}}, [&] { write_positions(context, shape.depths(), out); });
     });
 }
 
@@ -138,11 +148,13 @@ md_status md_compact(md_cache const* cache, std::int64_t context, std::int32_t c
         for (md_axis const& axis : array(c.axes, c.axis_count, "cache.axes")) axes.push_back({axis.count, axis.stride});
         auto* const bytes = static_cast<unsigned char*>(c.data);
         cache_layout const layout{axes, c.entries, c.entry_stride, c.entry_size};
-        std::int64_t const left = compact(layout, context, array(kept, kept_count, "kept"),
-                                          [&](std::int64_t to, std::int64_t from, std::int64_t count) {
-                                              std::memcpy(bytes + to * c.element_size, bytes + from * c.element_size,
-                                                          static_cast<std::size_t>(count * c.element_size));
-                                          });
+        auto const move = [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+            std::memcpy(bytes + to * c.element_size, bytes + from * c.element_size,
+                        static_cast<std::size_t>(count * c.element_size));
+        };
+        auto const of_kept = array(kept, kept_count, "kept");
+        std::int64_t const left = with_names({{"entries", "kept"}, {"layout", "cache"}},
+                                             [&] { return compact(layout, context, of_kept, move); });
         if (entries != nullptr) *entries = left;
     });
 }

@@ -276,7 +276,7 @@ TEST(batch_mistakes, a_level_without_places_is_refused) {
                   draft_batch(host_threads(1), draft::iid{}, {1, requests.data(), nodes.data()},
                               draft_rows(b.draft_logits()), b.requests(), {&token});
               }),
-              "out.stride = 0: without out.first it is the number of places for the children of an entry");
+              "out.stride = 0: without `first` it is the number of places for the children of an entry");
     EXPECT_EQ(token, 7);
 }
 

@@ -555,7 +555,7 @@ static void test_probabilities(void) {
     // Another law, and other refused arguments.
     trees.law = "iid";
     md_status const other_law = CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0);
-    CHECK(fails_with(other_law, "drafts.law", "traversal/iid"));
+    CHECK(fails_with(other_law, "trees.law", "traversal/iid"));
     trees.law = "sequential";
     CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, NULL, &requests, &verdicts, NULL, 0), "draft",
                      "reads"));
@@ -584,8 +584,8 @@ static void test_probabilities(void) {
     CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
     int32_t const child = the_batch.tokens[3];
     the_batch.tokens[3] = -1;
-    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0), "tokens",
-                     "never left out"));
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "trees.tokens", "never left out"));
     the_batch.tokens[3] = MD_PADDING;
     CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
     the_batch.tokens[3] = child;
@@ -595,17 +595,30 @@ static void test_probabilities(void) {
     md_requests equal = requests;
     equal.seeds = equal_seeds;
     equal.positions = equal_positions;
-    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &equal, &verdicts, NULL, 0), "seeds",
-                     "same draws"));
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &equal, &verdicts, NULL, 0),
+                     "requests.seeds", "same draws"));
     equal.ids = ids;
     CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &equal, &verdicts, NULL, 0) == MD_OK);
     equal.size = (size_t)-1;  // not read to its end
     CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &equal, &verdicts, NULL, 0),
                      "requests.size", "at most"));
     the_batch.parents[1] = 5;
-    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0), "parents",
-                     "request 0"));
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "trees.parents", "request 0"));
     the_batch.parents[1] = 0;
+    verdicts.path = NULL;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "verdicts.path", "read or written"));
+    verdicts.path = out.path;
+    verdicts.path_stride = 1;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "verdicts.path_stride", "levels deep"));
+    verdicts.path_stride = 0;
+    int32_t const before_the_text[REQUESTS] = {4, -1, 4};
+    equal = requests;
+    equal.positions = before_the_text;
+    CHECK(fails_with(CALL(md_validate)(method, NULL, &trees, &target, &draft, &equal), "requests.positions",
+                     "not negative"));
     char unaligned[64];
     CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, unaligned, 1),
                      "workspace.size", "bytes"));
@@ -700,7 +713,7 @@ static void test_cuda(void) {
                      "workspace.size", "bytes"));
     trees.law = "sequential";
     CHECK(fails_with(CALL(md_cuda_verify)(method, NULL, &trees, &rows, &rows, &requests, &verdicts, NULL, 0),
-                     "drafts.law", "verifies trees of law"));
+                     "trees.law", "verifies trees of law"));
     trees.law = "iid";
     CHECK(fails_with(CALL(md_cuda_validate)(method, NULL, &trees, &rows, &rows, &requests, NULL, 0), "workspace.size",
                      "bytes"));
@@ -755,7 +768,13 @@ static void test_trees(void) {
     int64_t nodes = 0;
     CHECK(CALL(md_parse_shape)("4x2", NULL, 0, &nodes) == MD_OK && nodes == 13);
     CHECK(fails_with(CALL(md_parse_shape)("4x2", order, 5, &nodes), "capacity", "13"));
-    CHECK(fails_with(CALL(md_parse_shape)("4y", NULL, 0, &nodes), "shape", "whole numbers"));
+    CHECK(fails_with(CALL(md_parse_shape)("4y", NULL, 0, &nodes), "text", "whole numbers"));
+    CHECK(fails_with(CALL(md_parse_shape)("[-1 5]", NULL, 0, &nodes), "text", "before its child"));
+    CHECK(fails_with(CALL(md_parse_shape)("[[1]]", NULL, 0, &nodes), "text", "without gaps"));
+    CHECK(fails_with(CALL(md_parse_shape)("fork:0x2", NULL, 0, &nodes), "text", "at least one chain"));
+    CHECK(fails_with(CALL(md_parse_shape)("chain:2000000", NULL, 0, &nodes), "text", "2^20 nodes"));
+    CHECK(fails_with(CALL(md_write_positions)(parents, 5, -1, positions), "context", "not negative"));
+    CHECK(fails_with(CALL(md_write_positions)(parents, 5, INT32_MAX - 1, positions), "context", "2^31 - 1"));
 
     // Two planes, entries of two elements: one entry of context, then entries 0, 2 and 3 after it are kept.
     int16_t cache[2][5][2];
@@ -774,9 +793,13 @@ static void test_trees(void) {
     CHECK(CALL(md_compact)(&layout, 1, kept, 3, &left) == MD_OK && left == 4);
     CHECK(cache[0][1][0] == 2 && cache[0][2][0] == 6 && cache[0][3][1] == 9 && cache[1][2][1] == 17);
     int32_t const falling[2] = {2, 1};
-    CHECK(fails_with(CALL(md_compact)(&layout, 1, falling, 2, &left), "entries", "increase"));
+    CHECK(fails_with(CALL(md_compact)(&layout, 1, falling, 2, &left), "kept", "increase"));
     CHECK(fails_with(CALL(md_compact)(&layout, 1, kept, INT64_MAX, &left), "kept.size", "entries"));
+    CHECK(fails_with(CALL(md_compact)(&layout, 6, kept, 0, &left), "context", "5 entries"));
     md_cache wide = layout;
+    wide.entry_stride = 1;
+    CHECK(fails_with(CALL(md_compact)(&wide, 1, kept, 3, &left), "cache.entry_stride", "overlap"));
+    wide = layout;
     wide.element_size = INT64_MAX;
     CHECK(fails_with(CALL(md_compact)(&wide, 1, kept, 3, &left), "cache.element_size", "2^20"));
 }
@@ -898,6 +921,11 @@ static void test_estimates(void) {
     how.samples = 1;
     CHECK(fails_with(CALL(md_estimate_acceptance)(method, pool, p, q, 4, 2, &how, &rate, NULL, NULL), "how.samples",
                      "two"));
+    // Too many prefixes to walk: the formula is estimated.
+    double even[64];
+    for (int x = 0; x < 64; ++x) even[x] = 1.0 / 64;
+    CHECK(CALL(md_find_method)("recursive_rejection/sequential", &method) == MD_OK);
+    CHECK(fails_with(CALL(md_acceptance)(method, even, even, 64, 8, &how, &rate, NULL), "how.samples", "32 rounds"));
     CALL(md_free_pool)(pool);
 }
 
@@ -930,6 +958,62 @@ static void test_analysis(void) {
     int32_t depth = 0;
     CHECK(CALL(md_best_depth)(0.5, 0.1, &depth) == MD_OK && depth == 2);
     CHECK(fails_with(CALL(md_best_depth)(0.5, 0.0, &depth), "cost", "no depth"));
+}
+
+// What md_draft and md_distributions refuse.
+static void test_rows(void) {
+    md_method const* method = NULL;
+    CHECK(CALL(md_find_method)("recursive_rejection/sequential", &method) == MD_OK);
+    int32_t const request[2] = {0, 0}, node[2] = {0, 1};
+    int32_t position = 0, tokens[4];
+    uint64_t const seed = 1;
+    float logits[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    md_level level = MD_LEVEL_INIT;
+    level.entries = 2;
+    level.requests = request;
+    level.nodes = node;
+    md_requests requests = MD_REQUESTS_INIT;
+    requests.seeds = &seed;
+    requests.positions = &position;
+    md_children children = MD_CHILDREN_INIT;
+    children.tokens = tokens;
+    children.stride = 2;
+    md_rows rows = MD_ROWS_INIT;
+    rows.data = logits;
+    rows.vocabulary = 4;
+    CHECK(CALL(md_draft)(method, NULL, &level, &rows, &requests, &children) == MD_OK);
+    children.stride = 0;
+    CHECK(fails_with(CALL(md_draft)(method, NULL, &level, &rows, &requests, &children), "children.stride", "places"));
+    children.stride = 2;
+    children.tokens = NULL;
+    CHECK(fails_with(CALL(md_draft)(method, NULL, &level, &rows, &requests, &children), "children.tokens", "written"));
+    children.tokens = tokens;
+    position = -1;
+    CHECK(fails_with(CALL(md_draft)(method, NULL, &level, &rows, &requests, &children), "requests.positions",
+                     "not negative"));
+    position = 0;
+    rows.vocabulary = 0;
+    CHECK(fails_with(CALL(md_draft)(method, NULL, &level, &rows, &requests, &children), "rows.vocabulary", "1 to"));
+    rows.vocabulary = 4;
+    rows.default_sampling.top_p = 0;
+    CHECK(fails_with(CALL(md_draft)(method, NULL, &level, &rows, &requests, &children), "rows.top_p", "(0, 1]"));
+
+    // Which row it is.
+    float p[8];
+    md_error error = MD_ERROR_INIT;
+    CHECK(fails_with(CALL(md_distributions)(&rows, 2, p), "rows.default_sampling.top_p", "(0, 1]"));
+    md_sampling sampling[2] = {MD_SAMPLING_INIT, MD_SAMPLING_INIT};
+    sampling[1].temperature = -1;
+    rows.sampling = sampling;
+    CHECK(fails_with(CALL(md_distributions)(&rows, 2, p), "rows.sampling.temperature", "finite"));
+    CHECK(CALL(md_last_error)(&error) == MD_INVALID_INPUT && error.index == 1);
+    sampling[1].temperature = 1;
+    logits[6] = NAN;
+    CHECK(fails_with(CALL(md_distributions)(&rows, 2, p), "rows", "(token 2)"));
+    CHECK(CALL(md_last_error)(&error) == MD_INVALID_INPUT && error.index == 1);
+    for (int x = 4; x < 8; ++x) logits[x] = -INFINITY;
+    CHECK(fails_with(CALL(md_distributions)(&rows, 2, p), "rows", "infinity"));
+    CHECK(CALL(md_last_error)(&error) == MD_INVALID_INPUT && error.index == 1);
 }
 
 static void test_types(int32_t halves) {
@@ -1007,7 +1091,10 @@ static void test_controller(void) {
     CHECK(fails_with(CALL(md_make_controller)(&times, NULL, &c), "times.target_rows", "increase"));
     times.target_rows = rows;
     options.nodes = 257;
-    CHECK(fails_with(CALL(md_make_controller)(&times, &options, &c), "nodes", "0 to 256"));
+    CHECK(fails_with(CALL(md_make_controller)(&times, &options, &c), "options.nodes", "0 to 256"));
+    options.nodes = 16;
+    options.prior = 1;
+    CHECK(fails_with(CALL(md_make_controller)(&times, &options, &c), "options.prior", "may be learnt"));
     CHECK(fails_with(CALL(md_make_controller)(NULL, NULL, &c), "times", "read or written"));
 }
 
@@ -1097,10 +1184,11 @@ static void run_steps(engine_request* requests, int32_t count, int32_t wanted, m
             request.in_target = r->in_target;
             request.in_draft = r->in_draft;
             CHECK(CALL(md_add_request)(step, method, &request, &number) == MD_OK && number == b);
-            if (b == 0) CHECK(fails_with(CALL(md_add_request)(step, method, &request, NULL), "id", "the same draws"));
+            if (b == 0)
+                CHECK(fails_with(CALL(md_add_request)(step, method, &request, NULL), "request.id", "the same draws"));
         }
         md_step_inputs in = MD_STEP_INPUTS_INIT;
-        CHECK(fails_with(CALL(md_target_inputs)(step, &in), "target_inputs", "grown first"));
+        CHECK(fails_with(CALL(md_target_inputs)(step, &in), "step", "grown first"));
         for (;;) {
             CHECK(CALL(md_next_level)(step, &in) == MD_OK);
             if (in.count == 0) break;
@@ -1111,7 +1199,17 @@ static void run_steps(engine_request* requests, int32_t count, int32_t wanted, m
         toy_forward(step, &in, requests, 0, p);
         // Without the rows of the draws nothing is verified.
         CHECK(fails_with(CALL(md_verify_step)(step, pool, &target, NULL), "draft.vocabulary", "1 to"));
+        static uint32_t const whole_mask[1] = {0xffffffffU};
+        md_adjustments masked = MD_ADJUSTMENTS_INIT;
+        masked.allowed = whole_mask;
+        masked.allowed_count = 1;
+        draft.adjustments = &masked;
+        CHECK(fails_with(CALL(md_verify_step)(step, pool, &target, &draft), "draft.adjustments", "without one"));
+        draft.adjustments = NULL;
         CHECK(CALL(md_verify_step)(step, pool, &target, &draft) == MD_OK);
+        md_step_result nothing = MD_STEP_RESULT_INIT;
+        CHECK(fails_with(CALL(md_finish_request)(step, count, &nothing), "number", "requests"));
+        CHECK(fails_with(CALL(md_finish_request)(step, -1, &nothing), "number", "requests"));
         going = 0;
         for (int32_t b = 0; b < count; ++b) {
             engine_request* r = &requests[b];
@@ -1155,10 +1253,43 @@ static void test_step(void) {
     md_step* step = NULL;
     CHECK(CALL(md_make_step)(&step) == MD_OK && CALL(md_start_step)(step) == MD_OK);
     md_step_request request = MD_STEP_REQUEST_INIT;
-    CHECK(fails_with(CALL(md_add_reading)(step, &request, NULL), "text.size", "token to read"));
+    CHECK(fails_with(CALL(md_add_reading)(step, &request, NULL), "request.text.size", "token to read"));
     CHECK(fails_with(CALL(md_add_request)(step, NULL, &request, NULL), "method", "read or written"));
     md_step_result result = MD_STEP_RESULT_INIT;
-    CHECK(fails_with(CALL(md_finish_request)(step, 0, &result), "tokens", "verified first"));
+    CHECK(fails_with(CALL(md_finish_request)(step, 0, &result), "step", "verified first"));
+    md_method const* method = NULL;
+    CHECK(CALL(md_find_method)("naive/sequential", &method) == MD_OK);
+    int32_t const text[2] = {1, -1}, no_tree[2] = {-1, 5}, two_children[3] = {-1, 0, 0};
+    request.text = text;
+    request.text_size = 2;
+    CHECK(fails_with(CALL(md_add_request)(step, method, &request, NULL), "request.text", "token"));
+    request.text_size = 1;
+    request.in_draft = 1;
+    CHECK(fails_with(CALL(md_add_request)(step, method, &request, NULL), "request.in_draft", "before the last"));
+    request.in_draft = 0;
+    request.sampling.temperature = -1;
+    CHECK(fails_with(CALL(md_add_request)(step, method, &request, NULL), "request.sampling.temperature", "finite"));
+    request.sampling.temperature = 1;
+    request.parents = no_tree;
+    request.nodes = 2;
+    CHECK(fails_with(CALL(md_add_request)(step, method, &request, NULL), "request.parents", "before its child"));
+    md_method const* chains = NULL;
+    CHECK(CALL(md_find_method)("block/iid", &chains) == MD_OK);
+    request.parents = two_children;
+    request.nodes = 3;
+    CHECK(fails_with(CALL(md_add_request)(step, chains, &request, NULL), "request.parents", "one child a node"));
+    CHECK(CALL(md_add_request)(step, method, &request, NULL) == MD_OK);
+    float const row[4] = {0, 0, 0, 0};
+    md_rows rows = MD_ROWS_INIT;
+    rows.data = row;
+    rows.vocabulary = 4;
+    CHECK(fails_with(CALL(md_draw_level)(step, NULL, &rows), "step", "next_level"));
+    CHECK(fails_with(CALL(md_verify_step)(step, NULL, &rows, &rows), "step", "target_inputs"));
+    md_step_inputs in = MD_STEP_INPUTS_INIT;
+    CHECK(CALL(md_next_level)(step, &in) == MD_OK && in.count == 1);
+    CHECK(fails_with(CALL(md_next_level)(step, &in), "step", "drawn first"));
+    CHECK(fails_with(CALL(md_add_request)(step, method, &request, NULL), "step", "after `start`"));
+    CHECK(fails_with(CALL(md_add_reading)(step, &request, NULL), "step", "after `start`"));
     CALL(md_free_step)(step);
     CHECK(fails_with(CALL(md_start_step)(NULL), "step", "read or written"));
 }
@@ -1189,6 +1320,7 @@ int main(int count, char** arguments) {
     test_estimates();
     test_controller();
     test_step();
+    test_rows();
     test_types(1);
     test_tree_limit();
     if (failures == 0) printf("multidraft.h: all is well\n");

@@ -54,7 +54,7 @@ typedef struct md_error {
     int32_t node;         /* node whose row is invalid, or -1 */
     int64_t index;        /* index in the argument; -1 if it is not a sequence */
     char const* message;  /* complete: "parents[3] = 7: a parent must come before its child" */
-    char const* argument; /* "parents"; empty if no argument is invalid */
+    char const* argument; /* "parents", or a member: "trees.law"; empty if no argument is invalid */
     char const* value;    /* "7" */
     char const* reason;   /* "a parent must come before its child" */
 } md_error;
@@ -306,7 +306,8 @@ MD_API md_status md_validate(md_method const* method, md_pool* pool, md_trees co
 
 /* Writes the distributions that methods draw from and verify with, count * vocabulary floats: of rows 0 to count - 1,
  * or of row_of[0] to row_of[count - 1]. Row i is processed with sampling[i], or with default_sampling if that is NULL.
- * MD_INVALID_INPUT for a row that is not a distribution; nothing has been written then. Two passes over each row. */
+ * MD_INVALID_INPUT for a row that is not a distribution, with i as md_error.index; nothing has been written then. Two
+ * passes over each row. */
 MD_API md_status md_distributions(md_rows const* rows, int64_t count, float* out);
 
 /* --- Trees --- */

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "multidraft.h"
@@ -22,6 +23,15 @@ struct failure : std::exception {
     [[nodiscard]] char const* what() const noexcept override { return message.c_str(); }
 };
 
+/// The name in Python of an argument of the C interface: the members of these structs are arguments of their own there,
+/// and a shape is no mere text.
+inline std::string name_in_python(std::string const& argument) {
+    if (argument == "text") return "shape";
+    for (std::string_view const of_struct : {"trees.", "requests.", "request.", "level.", "options."})
+        if (argument.compare(0, of_struct.size(), of_struct) == 0) return argument.substr(of_struct.size());
+    return argument;
+}
+
 inline void check(md_status status) {
     if (status == MD_OK) return;
     md_error error = MD_ERROR_INIT;
@@ -30,8 +40,11 @@ inline void check(md_status status) {
     f.status = status;
     f.index = error.index;
     f.message = error.message;
-    f.argument = error.argument;
+    f.argument = name_in_python(error.argument);
     f.value = error.value;
     f.reason = error.reason;
+    if (f.argument != error.argument)
+        f.message =
+            f.argument + (f.index < 0 ? "" : '[' + std::to_string(f.index) + ']') + " = " + f.value + ": " + f.reason;
     throw f;
 }

@@ -163,7 +163,7 @@ def test_the_law_is_checked():
     tokens = [0, *children.tokens[0]]
     with pytest.raises(multidraft.InvalidInput) as refused:
         multidraft.verify("recursive_rejection/sequential", "2", tokens, q, q, law=children.law)
-    assert refused.value.argument == "drafts.law" and "recursive_rejection/iid" in refused.value.reason
+    assert refused.value.argument == "law" and "recursive_rejection/iid" in refused.value.reason
     assert multidraft.verify("recursive_rejection/iid", "2", tokens, q, q, law=children.law).tokens
     with pytest.raises(ValueError, match="say how the children were drawn"):
         multidraft.verify("recursive_rejection/iid", "2", tokens, q, q)

@@ -125,7 +125,7 @@ def test_prompts_are_read_in_pieces():
     (lambda step: (step.add("naive/sequential", [1]), step.add("naive/sequential", [2])), "id"),
     (lambda step: step.draw(np.zeros((1, V), np.float32)), "draw"),
     (lambda step: step.verify(np.zeros((1, V), np.float32)), "verify"),
-    (lambda step: step.result(0), "tokens"),
+    (lambda step: step.result(0), "step"),
     (lambda step: (step.add("naive/sequential", [1, 2], "1"), step.next_level(), step.draw(np.zeros((3, V), np.float32))), "logits.shape[0]"),
 ])
 def test_refusals(call, argument):

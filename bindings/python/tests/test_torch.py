@@ -162,7 +162,7 @@ def test_refusals():
             ("tokens.shape", "(batch, 5)", dict(tokens=tokens[0])), ("target_logits.shape", "(3, 5, vocabulary)", dict(target_logits=p[:2])),
             ("draft_logits.shape", "(3, 5, vocabulary)", dict(draft_logits=q[0])), ("draft_logits", "reads them", dict(draft_logits=None)),
             ("target.dtype", "torch.float32", dict(target_logits=p.double())), ("tokens.dtype", "integers", dict(tokens=tokens.float())),
-            ("drafts.law", "iid", dict(law="iid")), ("certain", "certain", dict(method="ranked/stratified", law="stratified")),
+            ("law", "iid", dict(law="iid")), ("certain", "certain", dict(method="ranked/stratified", law="stratified")),
             ("seeds.shape", "(3,)", dict(seeds=torch.zeros(2, dtype=torch.int64))), ("tokens", "", dict(tokens=tokens + 2**40)),
             ("seeds", "lies in", dict(seeds=-1)), ("threads", "lies in", dict(threads=0))]:
         with pytest.raises(multidraft.InvalidInput) as refused:

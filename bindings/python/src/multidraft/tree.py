@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import integer, integers
-from ._errors import refuse
+from ._errors import InvalidInput, refuse
 
 
 class Tree:
@@ -69,7 +69,10 @@ class Tree:
         except Exception:
             refuse("choices", choices, "a list of paths of ranks is wanted")
         paths = [[integer(f"choices[{i}]", rank, -(2**31), 2**31 - 1) for rank in path] for i, path in enumerate(choices)]
-        return cls.parse("[" + ", ".join(str(path) for path in paths) + "]" if paths else "0")
+        try:
+            return cls.parse("[" + ", ".join(str(path) for path in paths) + "]" if paths else "0")
+        except InvalidInput as e:
+            refuse("choices", e.value, e.reason, e.index)
 
     @classmethod
     def from_any_order(cls, parents: Sequence[int] | np.ndarray) -> tuple[Tree, np.ndarray]:

@@ -164,7 +164,7 @@ void refuse_bad_level(level_batch const& level, Rows const& rows, request_batch 
     if constexpr (Sampler::law::traits.addressed_by_text) refuse_null(level.depths, "level.depths");
     if (out.stride < 0) refuse("out.stride", out.stride, "there are 0 places for an entry or more");
     if (out.first == nullptr && out.stride == 0)
-        refuse("out.stride", out.stride, "without out.first it is the number of places for the children of an entry");
+        refuse("out.stride", out.stride, "without `first` it is the number of places for the children of an entry");
     if constexpr (counts_certain<typename Sampler::law>) refuse_null(out.certain, "out.certain");
     if (!std::is_same_v<real_of<typename Rows::element>, float> && out.states != nullptr)
         refuse("out.states", "not null", "row states are those of rows in single precision");
