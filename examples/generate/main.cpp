@@ -152,6 +152,7 @@ int run(int argc, char** argv) {
     std::size_t prompts_of_each_kind = 2;
     transformer_options model_options;
     std::string numbers = "auto";
+    std::string cache = "auto";
     std::string device = "cpu";
 
     CLI::App app{
@@ -352,6 +353,12 @@ int run(int argc, char** argv) {
            "no vectors of bytes, else bf16 where the CPU has instructions for it, else f32")
         ->check(CLI::IsMember({"auto", "bf16", "f32", "stored", "stored8", "int8"}))
         ->capture_default_str();
+    app.add_option("--kv-cache", cache,
+                   "how keys and values are kept: f32, or f16, rounded to 16 bits, which halves what a step reads of a "
+                   "long text and is another model, of slightly other probabilities; auto: f16 with --precision "
+                   "stored8, else f32")
+        ->check(CLI::IsMember({"auto", "f32", "f16"}))
+        ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
 
     std::string const mode = mode_of(app);
@@ -484,7 +491,11 @@ int run(int argc, char** argv) {
                             : numbers == "stored8" ? precision::stored8
                             : numbers == "int8"    ? precision::int8
                                                    : precision::automatic;
+    model_options.cache = cache == "f32"   ? cache_precision::f32
+                          : cache == "f16" ? cache_precision::f16
+                                           : cache_precision::automatic;
     if (device == "cuda") {
+        if (cache == "f16") throw std::runtime_error("--kv-cache f16: not with --device cuda, which keeps its own");
 #ifdef MULTIDRAFT_EXAMPLES_CUDA
         model_options.accelerator = on_cuda();
 #else
@@ -543,6 +554,7 @@ int run(int argc, char** argv) {
         auto with = conditions_of(name_of_model(target_dir, false), of_draft(false), options);
         with.insert(with.end(), {{"device", device},
                                  {"precision", numbers},
+                                 {"kv_cache", cache},
                                  {"threads", std::to_string(model_options.threads)},
                                  {"candidates", std::to_string(single.candidates)}});
         if (!costs.empty() || kept_costs.empty()) return times_of(costs, how, with, measure);

@@ -211,6 +211,13 @@ class Generate(unittest.TestCase):
         self.assertEqual(greedy["token_ids"], texts["int8"])
         self.assertIn("--precision", self.refused("--precision", "int4"))
 
+    def test_numbers_of_the_cache(self):
+        common = ("--prompt", PROMPT, "--tokens", "24", "--temperature", "0", "--precision", "f32")
+        texts = {cache: objects(*common, "--kv-cache", cache)[0]["token_ids"] for cache in ("auto", "f32", "f16")}
+        self.assertEqual(texts["auto"], texts["f32"])
+        self.assertEqual(texts["f16"][:4], texts["f32"][:4])
+        self.assertIn("--kv-cache", self.refused("--kv-cache", "f8"))
+
     def test_writes_what_decision_models_are_trained_on(self):
         rows = [json.loads(line) for line in run("--dump-decisions", "--prompt", PROMPT, "--tokens", "12").stdout.splitlines()]
         self.assertEqual(len(rows), 12)
