@@ -63,6 +63,11 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
     head_tensor = &tensors.get(head_name, {config.vocabulary, hidden});
     embedding = &tensors.get("model.embed_tokens.weight", {config.vocabulary, hidden});
     final_norm = vector("model.norm.weight");
+    // Fewer layers than the file has would be another model without a word.
+    std::string const beyond = "model.layers." + std::to_string(config.layers) + ".input_layernorm.weight";
+    if (tensors.contains(beyond))
+        throw std::runtime_error(directory.string() + ": tensor " + beyond + ": by its configuration the model has " +
+                                 std::to_string(config.layers) + (config.layers == 1 ? " layer" : " layers"));
     parameters = matrices + hidden + 2 * std::int64_t{hidden} * config.layers +
                  (config.tied_head ? 0 : std::int64_t{config.vocabulary} * hidden);
     if (options.accelerator) {

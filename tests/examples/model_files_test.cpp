@@ -215,6 +215,17 @@ TEST_F(transformer_files, other_types_and_shards_give_the_same_logits) {
     EXPECT_MESSAGE(load_error(), index);
 }
 
+TEST_F(transformer_files, layers_beyond_those_of_the_configuration_are_refused) {
+    fs::copy_file(models / "draft" / "model.safetensors", directory / "model.safetensors",
+                  fs::copy_options::overwrite_existing);
+    json config = json::parse(read(models / "draft" / "config.json"));
+    write("config.json", config.dump());
+    EXPECT_NO_THROW(transformer_weights(directory, options_for(precision::f32)));
+    config["num_hidden_layers"] = 1;
+    write("config.json", config.dump());
+    EXPECT_MESSAGE(load_error(), "model.layers.1.input_layernorm.weight: by its configuration the model has 1 layer");
+}
+
 TEST_F(transformer_files, configuration) {
     model_config const c = read_config(models / "target" / "config.json");
     EXPECT_EQ(c.vocabulary, 4096);
