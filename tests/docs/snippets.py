@@ -82,6 +82,8 @@ TESTED = {
         "printf 'A man\\nHe\\n' > {work}/prompts && {generate} --prompt-file {work}/prompts --drafter block --tokens 8 --tree 2x1",
     "generate --prompt-file FILE --parallel N": "printf 'A man\\nHe\\n' > {work}/prompts && {generate} --prompt-file {work}/prompts --parallel 2 --tokens 8",
     "--precision stored8": "{generate} --precision stored8 --tokens 8",
+    "generate --kv-cache f32": "{generate} --kv-cache f32 --tokens 8",
+    "--kv-cache f16": "{generate} --kv-cache f16 --tokens 8",
     "generate --precision stored8": "{generate} --precision stored8 --tokens 8",
     "generate --precision stored": "{generate} --precision stored --tokens 8",
     "--precision stored": "{generate} --precision stored --tokens 8",
@@ -198,7 +200,7 @@ OPTIONS_OF = {
     **dict.fromkeys((
         'tools/demo --chat "Why is the sky blue?"', "tools/demo --chat", "generate --chat", "generate --draft", "generate --draft lookup",
         "generate --draft DIRECTORY", "generate --drafter independent", "generate --seed",
-        'tools/demo --target FILE.gguf --prompt "The capital of France is" --tokens 12', "generate --tokens", "generate --precision",
+        'tools/demo --target FILE.gguf --prompt "The capital of France is" --tokens 12', "generate --tokens", "generate --precision", "generate --kv-cache",
         "generate --method autoregressive", "generate --method naive/lookup", "generate --system", "generate --tokenizer"), "examples/generate/main.cpp"),
     # Run by the tests of generate and of bench/paper_tables.
     **dict.fromkeys((
