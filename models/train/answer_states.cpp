@@ -119,7 +119,8 @@ public:
         layers_.tapped = layers;
         auto const& c = layers_.w.config;
         for (slot& s : slots_)
-            s.cache = std::make_unique<key_value_cache>(c.layers, c.kv_heads, c.head_dim, layers_.w.capacity);
+            s.cache = std::make_unique<key_value_cache>(c.layers, c.kv_heads, c.head_dim, layers_.w.capacity,
+                                                        layers_.w.cache);
     }
 
     [[nodiscard]] std::vector<slot>& slots() noexcept { return slots_; }
