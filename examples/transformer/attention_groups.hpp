@@ -39,6 +39,12 @@ public:
     }
 
     [[nodiscard]] std::int32_t size() const noexcept { return static_cast<std::int32_t>(groups_.size()); }
+    /// Work for a thread: a group and a key-value head.
+    struct unit {
+        std::int32_t group, head;
+    };
+    /// The `i`th of all groups and heads. Groups of one head follow one another: they read the same keys and values.
+    [[nodiscard]] unit unit_at(std::int32_t i) const noexcept { return {i % size(), i / size()}; }
     [[nodiscard]] group of(std::int32_t g) const noexcept { return groups_[static_cast<std::size_t>(g)]; }
 
     /// The attention of group g; `token(r)` is that of row r.

@@ -160,9 +160,9 @@ void block_layers::some_blocks(std::span<anchor const> anchors, std::int32_t wan
                     [&](std::int32_t r) { return r / each == (r - 1) / each; });
         auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
             for (std::int32_t i = begin; i < end; ++i) {
-                // Groups of one head after another: they read the same keys and values.
-                std::int32_t const g = i % groups_.size();
-                std::int32_t const h = i / groups_.size();
+                auto const unit = groups_.unit_at(i);
+                std::int32_t const g = unit.group;
+                std::int32_t const h = unit.head;
                 block_text const& text = *anchors[size(groups_.of(g).first / each)].text;
                 // Every slot attends to the text and to all slots.
                 kernels::run const attended{0, text.length + slots};

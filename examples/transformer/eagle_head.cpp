@@ -328,9 +328,10 @@ struct eagle_head_model::implementation {
         groups.set(left, group, c.kv_heads, products.threads(), [](std::int32_t) { return true; });
         auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
             for (std::int32_t i = begin; i < end; ++i) {
-                std::int32_t const h = i / groups.size();
-                groups.attend(i % groups.size(), cache.view(0, h), group,
-                              scores.data() + size(thread) * scores_per_thread, [&](std::int32_t r) {
+                auto const unit = groups.unit_at(i);
+                std::int32_t const h = unit.head;
+                groups.attend(unit.group, cache.view(0, h), group, scores.data() + size(thread) * scores_per_thread,
+                              [&](std::int32_t r) {
                                   std::size_t const at =
                                       size(r) * size(w.query_width()) + size(h * group) * size(c.head_dim);
                                   auto const runs = attended.of(size(going[size(r)]));

@@ -147,9 +147,9 @@ void host_layers::block(std::span<layer_row const> rows, attended_entries const&
         auto const row_of = [&](std::int32_t r) { return size(last ? wanted[size(r)] : r); };
         auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
             for (std::int32_t i = begin; i < end; ++i) {
-                // Groups of one head after another: they read the same keys and values.
-                std::int32_t const g = i % groups_.size();
-                std::int32_t const h = i / groups_.size();
+                auto const unit = groups_.unit_at(i);
+                std::int32_t const g = unit.group;
+                std::int32_t const h = unit.head;
                 std::size_t const head = size(h) * size(queries) * size(c.head_dim);
                 groups_.attend(g, rows[row_of(groups_.of(g).first)].cache->view(l, h), queries,
                                scores_.data() + size(thread) * scores_per_thread_, [&](std::int32_t r) {

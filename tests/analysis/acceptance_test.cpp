@@ -10,18 +10,18 @@
 #include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/analysis/race.hpp"
-#include "multidraft/base/error.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "support/golden.hpp"
+#include "support/refusal.hpp"
 
 namespace acceptance_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
 using multidraft::index_t;
-using multidraft::invalid_input;
 using multidraft::testing::golden_cases;
+using multidraft::testing::refusal;
 using row = std::vector<double>;
 
 constexpr double tolerance = 1e-12;
@@ -149,25 +149,15 @@ TEST(sequential_inclusion, sums_to_the_number_of_draws) {
     }
 }
 
-template <class Call>
-std::string message(Call call) {
-    try {
-        call();
-    } catch (invalid_input const& error) {
-        return error.what();
-    }
-    return "nothing was thrown";
-}
-
 TEST(acceptance, refuses_what_is_no_distribution) {
     row const p{0.5, 0.5};
     auto const all = [&](row const& a, row const& b, index_t n) {
         std::vector<std::string> const messages{
-            message([&] { static_cast<void>(analysis::acceptance_recursive_iid(a, b, n)); }),
-            message([&] { static_cast<void>(analysis::acceptance_recursive_sequential(a, b, n)); }),
-            message([&] { static_cast<void>(analysis::acceptance_naive_iid(a, b, n)); }),
-            message([&] { static_cast<void>(analysis::acceptance_naive_sequential(a, b, n)); }),
-            message([&] { static_cast<void>(analysis::acceptance_naive_deterministic(a, b, n)); })};
+            refusal([&] { static_cast<void>(analysis::acceptance_recursive_iid(a, b, n)); }),
+            refusal([&] { static_cast<void>(analysis::acceptance_recursive_sequential(a, b, n)); }),
+            refusal([&] { static_cast<void>(analysis::acceptance_naive_iid(a, b, n)); }),
+            refusal([&] { static_cast<void>(analysis::acceptance_naive_sequential(a, b, n)); }),
+            refusal([&] { static_cast<void>(analysis::acceptance_naive_deterministic(a, b, n)); })};
         for (auto const& m : messages) EXPECT_EQ(m, messages.front());
         return messages.front();
     };
@@ -175,13 +165,13 @@ TEST(acceptance, refuses_what_is_no_distribution) {
     EXPECT_EQ(all(p, {0.5, 0.5, 0}, 1), "q.size = 3: target and draft have one vocabulary");
     EXPECT_EQ(all(p, {0.5, 0.75}, 1), "sum(q) = 1.25: the probabilities of a row sum to 1");
     EXPECT_EQ(all(p, p, -1), "n = -1: one token or more is drafted");
-    EXPECT_EQ(message([&] { static_cast<void>(analysis::acceptance_speculative_sampling(p, {})); }),
+    EXPECT_EQ(refusal([&] { static_cast<void>(analysis::acceptance_speculative_sampling(p, {})); }),
               "q.size = 0: target and draft have one vocabulary");
 }
 
 TEST(acceptance, refuses_an_enumeration_that_would_not_end) {
     row const p(1001, 1.0 / 1001);
-    auto const text = message([&] { static_cast<void>(analysis::acceptance_recursive_sequential(p, p, 3)); });
+    auto const text = refusal([&] { static_cast<void>(analysis::acceptance_recursive_sequential(p, p, 3)); });
     EXPECT_EQ(text.find("n = 3: too many rejected prefixes"), 0U) << text;
     EXPECT_NE(text.find("Monte Carlo"), std::string::npos) << text;
     EXPECT_NEAR(analysis::acceptance_recursive_sequential(p, p, 2), 1, tolerance);

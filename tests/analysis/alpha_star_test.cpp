@@ -10,18 +10,18 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/base/error.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "support/golden.hpp"
+#include "support/refusal.hpp"
 
 namespace alpha_star_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
 using multidraft::index_t;
-using multidraft::invalid_input;
 using multidraft::testing::golden_cases;
+using multidraft::testing::refusal;
 using row = std::vector<double>;
 
 constexpr double tolerance = 1e-12;
@@ -231,26 +231,16 @@ TEST(alpha_star, grows_with_the_number_of_drafts_and_bounds_replacement) {
     }
 }
 
-template <class Call>
-std::string message(Call call) {
-    try {
-        call();
-    } catch (invalid_input const& error) {
-        return error.what();
-    }
-    return "nothing was thrown";
-}
-
 TEST(alpha_star, refuses_what_is_no_distribution) {
     row const p{0.5, 0.5};
     auto const nan = std::numeric_limits<double>::quiet_NaN();
     auto const all = [&](row const& a, row const& b, index_t n, index_t j) {
         std::vector<std::string> messages{
-            message([&] { static_cast<void>(analysis::alpha_star_iid(a, b, n)); }),
-            message([&] { static_cast<void>(analysis::alpha_star_sequential(a, b, n)); }),
-            message([&] { static_cast<void>(analysis::alpha_star_conditional_poisson(a, b, n)); }),
-            message([&] { static_cast<void>(analysis::alpha_star_deterministic(a, b, n)); }),
-            message([&] { static_cast<void>(analysis::alpha_star_stratified(a, b, n, j)); })};
+            refusal([&] { static_cast<void>(analysis::alpha_star_iid(a, b, n)); }),
+            refusal([&] { static_cast<void>(analysis::alpha_star_sequential(a, b, n)); }),
+            refusal([&] { static_cast<void>(analysis::alpha_star_conditional_poisson(a, b, n)); }),
+            refusal([&] { static_cast<void>(analysis::alpha_star_deterministic(a, b, n)); }),
+            refusal([&] { static_cast<void>(analysis::alpha_star_stratified(a, b, n, j)); })};
         for (auto const& m : messages) EXPECT_EQ(m, messages.front());
         return messages.front();
     };
@@ -262,11 +252,11 @@ TEST(alpha_star, refuses_what_is_no_distribution) {
     EXPECT_EQ(all(p, {0.5, 0.25, 0.25}, 1, 1), "q.size = 3: target and draft have one vocabulary");
     EXPECT_EQ(all({}, {}, 1, 1), "p.size = 0: a row has 1 to 2^31 - 4097 entries");
     EXPECT_EQ(all(p, p, 0, 1), "n = 0: one token or more is drafted");
-    EXPECT_EQ(message([&] { static_cast<void>(analysis::alpha_star_stratified(p, p, 2, 3)); }),
+    EXPECT_EQ(refusal([&] { static_cast<void>(analysis::alpha_star_stratified(p, p, 2, 3)); }),
               "j = 3: of n = 2 tokens 1 to n are drawn at random");
-    EXPECT_EQ(message([&] { static_cast<void>(analysis::alpha_star_stratified(p, p, 2, 0)); }),
+    EXPECT_EQ(refusal([&] { static_cast<void>(analysis::alpha_star_stratified(p, p, 2, 0)); }),
               "j = 0: of n = 2 tokens 1 to n are drawn at random");
-    EXPECT_EQ(message([&] { static_cast<void>(analysis::alpha_star_conditional_poisson(p, p, 3)); }),
+    EXPECT_EQ(refusal([&] { static_cast<void>(analysis::alpha_star_conditional_poisson(p, p, 3)); }),
               "n = 3: there are fewer tokens to which q gives mass");
 }
 

@@ -9,23 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace block_efficiency_test {
 namespace {
 
 namespace analysis = multidraft::analysis;
-using multidraft::invalid_input;
-
-template <class Call>
-std::string message(Call call) {
-    try {
-        static_cast<void>(call());
-    } catch (invalid_input const& error) {
-        return error.what();
-    }
-    return "nothing was thrown";
-}
+using multidraft::testing::refusal;
 
 TEST(block_efficiency, sums_the_chances_to_reach_a_depth) {
     std::vector<double> const rates{0.5, 0.25, 1.0};
@@ -34,7 +24,7 @@ TEST(block_efficiency, sums_the_chances_to_reach_a_depth) {
     EXPECT_DOUBLE_EQ(analysis::block_efficiency(std::vector<double>{0, 1, 1}), 1);
     EXPECT_DOUBLE_EQ(analysis::block_efficiency(std::vector<double>(7, 1.0)), 8);
     std::vector<double> const bad{0.5, 1.5};
-    EXPECT_EQ(message([&] { return analysis::block_efficiency(bad); }),
+    EXPECT_EQ(refusal([&] { return analysis::block_efficiency(bad); }),
               "rates[1] = 1.5: an acceptance rate lies in [0, 1]");
 }
 
@@ -50,11 +40,11 @@ TEST(block_efficiency, of_one_rate_is_the_geometric_sum) {
     EXPECT_DOUBLE_EQ(analysis::block_efficiency(1, 5), 6);
     double const close = std::nextafter(1.0, 0.0);
     EXPECT_NEAR(analysis::block_efficiency(close, 5), 6, 1e-12);
-    EXPECT_EQ(message([] { return analysis::block_efficiency(-0.5, 1); }),
+    EXPECT_EQ(refusal([] { return analysis::block_efficiency(-0.5, 1); }),
               "alpha = -0.5: an acceptance rate lies in [0, 1]");
-    EXPECT_EQ(message([] { return analysis::block_efficiency(std::numeric_limits<double>::quiet_NaN(), 1); }),
+    EXPECT_EQ(refusal([] { return analysis::block_efficiency(std::numeric_limits<double>::quiet_NaN(), 1); }),
               "alpha = nan: an acceptance rate lies in [0, 1]");
-    EXPECT_EQ(message([] { return analysis::block_efficiency(0.5, -1); }),
+    EXPECT_EQ(refusal([] { return analysis::block_efficiency(0.5, -1); }),
               "depth = -1: a draft is 0 tokens deep or more");
 }
 
@@ -64,7 +54,7 @@ TEST(improvement_factor, is_the_formula) {
     EXPECT_DOUBLE_EQ(analysis::improvement_factor(0.3, 0, 0.5), 1);  // no draft, no gain
     EXPECT_DOUBLE_EQ(analysis::improvement_factor(1, 4, 0), 5);
     EXPECT_DOUBLE_EQ(analysis::improvement_factor(0, 4, 0.25), 0.5);  // drafts nothing useful
-    EXPECT_EQ(message([] { return analysis::improvement_factor(0.5, 1, -0.25); }),
+    EXPECT_EQ(refusal([] { return analysis::improvement_factor(0.5, 1, -0.25); }),
               "cost = -0.25: a ratio of costs is finite and not negative");
 }
 
@@ -91,32 +81,32 @@ TEST(improvement_factor, of_the_best_depth_and_of_an_oracle) {
     EXPECT_NEAR(analysis::improvement_factor_of_oracle(0.8, 0.05), 5 / (1 + 4 * 0.05), 1e-12);
     EXPECT_EQ(analysis::best_depth(0, 0), 0);
     EXPECT_EQ(analysis::best_depth(0.3, 0.5), 0);
-    EXPECT_EQ(message([] { return analysis::best_depth(1 - 1e-15, 1e-12); }),
+    EXPECT_EQ(refusal([] { return analysis::best_depth(1 - 1e-15, 1e-12); }),
               "cost = 1e-12: the best depth is more than 2^24 for this rate");
-    EXPECT_EQ(message([] { return analysis::best_depth(1, 0.5); }),
+    EXPECT_EQ(refusal([] { return analysis::best_depth(1, 0.5); }),
               "alpha = 1: where all is accepted, no depth is the best");
-    EXPECT_EQ(message([] { return analysis::best_depth(0.5, 0); }),
+    EXPECT_EQ(refusal([] { return analysis::best_depth(0.5, 0); }),
               "cost = 0: where a draft costs nothing, no depth is the best");
-    EXPECT_EQ(message([] { return analysis::improvement_factor_of_oracle(1, 0); }),
+    EXPECT_EQ(refusal([] { return analysis::improvement_factor_of_oracle(1, 0); }),
               "cost = 0: where all is accepted and a draft costs nothing, there is no end");
 }
 
 TEST(memory_bound_speed_up, is_the_formula) {
     EXPECT_DOUBLE_EQ(analysis::memory_bound_speed_up(3, 4, 0.125), 2);
     EXPECT_DOUBLE_EQ(analysis::memory_bound_speed_up(1, 0, 0.5), 1);
-    EXPECT_EQ(message([] { return analysis::memory_bound_speed_up(3.5, 2, 0.5); }),
+    EXPECT_EQ(refusal([] { return analysis::memory_bound_speed_up(3.5, 2, 0.5); }),
               "efficiency = 3.5: a call of the target emits at most depth + 1 tokens");
-    EXPECT_EQ(message([] { return analysis::memory_bound_speed_up(1, 2, HUGE_VAL); }),
+    EXPECT_EQ(refusal([] { return analysis::memory_bound_speed_up(1, 2, HUGE_VAL); }),
               "size_ratio = inf: a ratio of costs is finite and not negative");
-    EXPECT_EQ(message([] { return analysis::memory_bound_speed_up(1, -2, 0.5); }),
+    EXPECT_EQ(refusal([] { return analysis::memory_bound_speed_up(1, -2, 0.5); }),
               "depth = -2: a draft is 0 tokens deep or more");
 }
 
 TEST(accepted_fraction, is_a_share_of_the_depth) {
     EXPECT_DOUBLE_EQ(analysis::accepted_fraction(1.5, 6), 0.25);
-    EXPECT_EQ(message([] { return analysis::accepted_fraction(3, 2); }),
+    EXPECT_EQ(refusal([] { return analysis::accepted_fraction(3, 2); }),
               "accepted = 3: at most depth tokens are accepted");
-    EXPECT_EQ(message([] { return analysis::accepted_fraction(0, 0); }), "depth = 0: a draft is 1 token deep or more");
+    EXPECT_EQ(refusal([] { return analysis::accepted_fraction(0, 0); }), "depth = 0: a draft is 1 token deep or more");
 }
 
 }  // namespace

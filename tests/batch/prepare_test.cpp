@@ -21,6 +21,7 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/methods/list.hpp"
 #include "multidraft/verify/naive.hpp"
+#include "support/refusal.hpp"
 
 namespace prepare_test {
 namespace {
@@ -222,16 +223,6 @@ TEST(batch_predict, takes_rows_with_masks) {
     follows_predictions<std::int64_t>(b, expected, target);
 }
 
-template <class Call>
-std::string message_of(Call const& call) {
-    try {
-        call();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "";
-}
-
 TEST(batch_prepare, names_what_is_wrong_and_writes_nothing) {
     constexpr index_t vocabulary = 30;
     host_threads const pool(1);
@@ -240,8 +231,8 @@ TEST(batch_prepare, names_what_is_wrong_and_writes_nothing) {
     mt::prepared_memory const before = out;
     std::vector<std::int64_t> predicted(at(good.trees().nodes), 99);
     auto const prepare = [&](mt::ragged<float> const& b, logit_batch<float> const& rows) {
-        auto const message = message_of([&] { prepare_batch(pool, b.trees(), target_rows(rows), out.out()); });
-        EXPECT_EQ(message_of([&] { predict_batch(pool, b.trees(), target_rows(rows), predicted.data()); }), message);
+        auto const message = mt::refusal([&] { prepare_batch(pool, b.trees(), target_rows(rows), out.out()); });
+        EXPECT_EQ(mt::refusal([&] { predict_batch(pool, b.trees(), target_rows(rows), predicted.data()); }), message);
         EXPECT_EQ(out.sums, before.sums);
         EXPECT_EQ(out.states[0].cut_last, -7);
         EXPECT_EQ(predicted[0], 99);
@@ -263,7 +254,7 @@ TEST(batch_prepare, names_what_is_wrong_and_writes_nothing) {
     b = good;
     b.sampling[2].top_p = 2;
     EXPECT_TRUE(contains(prepare(b, b.target_logits()), "target.top_p"));
-    EXPECT_TRUE(contains(message_of([&] { prepare_batch(pool, b.trees(), draft_rows(b.draft_logits()), out.out()); }),
+    EXPECT_TRUE(contains(mt::refusal([&] { prepare_batch(pool, b.trees(), draft_rows(b.draft_logits()), out.out()); }),
                          "draft.top_p"));
     std::vector<std::int64_t> const nowhere(at(good.trees().nodes), -1);
     logit_batch<float> rows = good.target_logits();
@@ -278,7 +269,7 @@ TEST(batch_prepare, names_what_is_wrong_and_writes_nothing) {
 
     rows = good.target_logits();
     auto const without = [&](row_state_batch const& output) {
-        return message_of([&] { prepare_batch(pool, good.trees(), target_rows(rows), output); });
+        return mt::refusal([&] { prepare_batch(pool, good.trees(), target_rows(rows), output); });
     };
     EXPECT_TRUE(contains(without({nullptr, out.sums.data()}), "out.states"));
     EXPECT_TRUE(contains(without({out.states.data(), nullptr}), "out.sums"));
@@ -288,7 +279,7 @@ TEST(batch_prepare, names_what_is_wrong_and_writes_nothing) {
     rows = good.target_logits();
     std::int64_t* const nothing = nullptr;
     EXPECT_TRUE(
-        contains(message_of([&] { predict_batch(pool, good.trees(), target_rows(rows), nothing); }), "predicted"));
+        contains(mt::refusal([&] { predict_batch(pool, good.trees(), target_rows(rows), nothing); }), "predicted"));
     EXPECT_EQ(out.sums, before.sums);
     // An empty batch needs nothing.
     prepare_batch(pool, tree_batch{}, target_rows(logit_batch<float>{}), {});
@@ -296,7 +287,7 @@ TEST(batch_prepare, names_what_is_wrong_and_writes_nothing) {
     EXPECT_EQ(row_workspace_size(pool, 1000), 0U);
     // Verdicts over prepared rows of the target take their sums.
     mt::verdict_memory verdicts(good.trees(), 0);
-    auto const message = message_of([&] {
+    auto const message = mt::refusal([&] {
         prepared_batch<float> p{good.target.data(), vocabulary, vocabulary, out.states.data()};
         verify_batch(pool, verify::naive<law::iid>{}, drawn_by<law::iid>(good.trees()), target_rows(p),
                      draft_rows(verify::no_draft_rows{}), good.requests(), verdicts.view());

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -31,6 +30,7 @@
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "support/refusal.hpp"
 #include "support/table_block.hpp"
 #include "support/table_model.hpp"
 
@@ -44,20 +44,12 @@ using testing::distance;
 using testing::law_of_loop;
 using testing::random_conditional;
 using testing::rates_of;
+using testing::refusal;
 using testing::sum;
 using testing::table_model;
 using testing::test_numbers;
 using testing::true_law;
 using testing::world;
-
-std::string refusal(std::function<void()> const& call) {
-    try {
-        call();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "nothing was thrown";
-}
 
 // --- Runs in a world of known costs and rates
 // -------------------------------------------------------------------------

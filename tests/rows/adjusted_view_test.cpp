@@ -17,11 +17,13 @@
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/refusal.hpp"
 
 namespace adjusted_view_test {
 namespace {
 
 using namespace multidraft;
+using multidraft::testing::refusal;
 using multidraft::testing::test_numbers;
 
 constexpr host_group g;
@@ -200,15 +202,6 @@ TEST(token_mask, reads_no_word_beyond_the_last) {
     }
 }
 
-std::string refusal(auto const& f) {
-    try {
-        f();
-    } catch (invalid_input const& e) {
-        return e.what();
-    }
-    return "nothing";
-}
-
 class adjusted_logit_rows : public ::testing::Test {
 protected:
     std::vector<float> logits = std::vector<float>(3 * 40, 0.5F);
@@ -303,7 +296,7 @@ TEST_F(adjusted_logit_rows, refuse_a_bias_of_other_rows) {
             static_cast<void>(logit_rows(rows, sampling_params{}, {.bias = {tokens, values, offsets}}));
         });
     };
-    EXPECT_EQ(make(), "nothing");
+    EXPECT_EQ(make(), "nothing was thrown");
     tokens[1] = 40;
     EXPECT_EQ(make(), "bias.tokens[1] = 40: the tokens of a row's bias are of the vocabulary and rise");
     tokens[1] = 3;
