@@ -77,6 +77,7 @@ char const* name_of(precision numbers) {
            : numbers == precision::f32     ? " f32"
            : numbers == precision::stored  ? " stored"
            : numbers == precision::stored8 ? " stored8"
+           : numbers == precision::q8_0    ? " q8_0"
                                            : " int8";
 }
 

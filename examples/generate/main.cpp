@@ -346,17 +346,18 @@ int run(int argc, char** argv) {
            "--precision", numbers,
            "of the matrix products. bf16: weights and inputs are rounded to it; f32: weights as in the file, inputs "
            "in float; stored: the same bits, but weights in the blocks of a GGUF file stay so, in a fraction of the "
-           "bytes; stored8: these blocks with inputs rounded to 8 bits, as llama.cpp multiplies them; "
-           "int8: weights of 8 bits with a scale a row, which halves what a step reads and is another "
-           "model, of slightly other probabilities; auto: stored8 for a GGUF file in blocks, or stored where the CPU "
-           "has "
-           "no vectors of bytes, else bf16 where the CPU has instructions for it, else f32")
-        ->check(CLI::IsMember({"auto", "bf16", "f32", "stored", "stored8", "int8"}))
+           "bytes; stored8: these blocks with inputs rounded to 8 bits, as llama.cpp multiplies them; q8_0: the same, "
+           "and other weights are rounded to blocks of 8 bits, which halves what a step reads of bf16 and is another "
+           "model, of slightly other probabilities; int8: weights of 8 bits with a scale a row, inputs rounded to "
+           "bf16; auto: stored8 for a GGUF file in blocks, or stored where the CPU has no vectors of bytes, else bf16 "
+           "where the CPU has instructions for it, else f32; a drafter that reads hidden states is q8_0 beside "
+           "stored8")
+        ->check(CLI::IsMember({"auto", "bf16", "f32", "stored", "stored8", "q8_0", "int8"}))
         ->capture_default_str();
     app.add_option("--kv-cache", cache,
                    "how keys and values are kept: f32, or f16, rounded to 16 bits, which halves what a step reads of a "
                    "long text and is another model, of slightly other probabilities; auto: f16 with --precision "
-                   "stored8, else f32")
+                   "stored8 and q8_0, else f32")
         ->check(CLI::IsMember({"auto", "f32", "f16"}))
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
@@ -489,6 +490,7 @@ int run(int argc, char** argv) {
                             : numbers == "f32"     ? precision::f32
                             : numbers == "stored"  ? precision::stored
                             : numbers == "stored8" ? precision::stored8
+                            : numbers == "q8_0"    ? precision::q8_0
                             : numbers == "int8"    ? precision::int8
                                                    : precision::automatic;
     model_options.cache = cache == "f32"   ? cache_precision::f32

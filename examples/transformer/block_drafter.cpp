@@ -1,9 +1,6 @@
 #include "transformer/block_drafter.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,6 +18,17 @@ namespace {
 
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
+/// The sum of the products of n numbers, a multiple of `kernels::lanes`.
+float product_of(float const* a, float const* b, std::size_t n) noexcept {
+    constexpr auto lanes = static_cast<std::size_t>(kernels::lanes);
+    float sums[lanes] = {};
+    for (std::size_t i = 0; i < n; i += lanes)
+        for (std::size_t l = 0; l < lanes; ++l) sums[l] += a[i + l] * b[i + l];
+    for (std::size_t half = lanes / 2; half > 0; half /= 2)
+        for (std::size_t l = 0; l < half; ++l) sums[l] += sums[l + half];
+    return sums[0];
+}
+
 }  // namespace
 
 block_drafter_weights::implementation::implementation(std::filesystem::path const& directory,
@@ -32,7 +40,7 @@ block_drafter_weights::implementation::implementation(std::filesystem::path cons
       target(std::move(of)),
       of_target(its),
       tensors(tensor_store::open(directory)),
-      numbers(options.numbers != precision::automatic ? options.numbers : its.numbers) {
+      numbers(numbers_of_drafter(options.numbers, its.numbers)) {
     if (options.threads < 0) refuse("options.threads", options.threads, "must not be negative");
     check_target(directory);
     context_limit = std::min(its.context_limit, sizes.max_positions);
@@ -45,7 +53,7 @@ block_drafter_weights::implementation::implementation(std::filesystem::path cons
             (2 * std::int64_t{query_width()} + 2 * std::int64_t{kv_width()} + 3 * std::int64_t{sizes.intermediate}) +
         std::int64_t{config.draft_vocabulary} * config.markov_rank;
     tensor_view const& first = tensors.get("fc.weight", {sizes.hidden, feature_size()});
-    std::size_t const model_bytes = size(matrices) * (numbers == precision::int8 ? 1 : size_of(first.type)) +
+    std::size_t const model_bytes = loaded_bytes(size(matrices), first.type, numbers) +
                                     its.head->bytes() / size(sizes.vocabulary) * size(config.draft_vocabulary);
     chooses_threads = options.threads == 0 && model_bytes >= small_model_bytes;
     threads = options.threads != 0 ? options.threads : chooses_threads ? available_threads() : 1;
@@ -261,8 +269,13 @@ short_block_drafter::short_block_drafter(block_drafter_model& model, std::int32_
         refuse("candidates", candidates, "the drafter has " + std::to_string(w.config.draft_vocabulary) + " tokens");
     base_.resize(size(w.config.block_size()) * size(w.config.draft_vocabulary));
     if (w.of_parent == nullptr) return;
-    entries_.resize(size(w.config.draft_vocabulary) * size(w.config.markov_rank));
-    w.entries_of_parent->read(0, entries_);
+    std::size_t const rank = size(w.config.markov_rank);
+    rank_ = size(kernels::round_up(w.config.markov_rank, kernels::lanes));
+    parent_ = aligned_array<float>(rank_);
+    entries_ = aligned_array<float>::unset(size(w.config.draft_vocabulary) * rank_);
+    std::fill_n(entries_.data(), entries_.size(), 0.0F);
+    for (std::size_t k = 0; k < size(w.config.draft_vocabulary); ++k)
+        w.entries_of_parent->read(k * rank, {entries_.data() + k * rank_, rank});
 }
 
 void short_block_drafter::rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<float> logits) {
@@ -274,42 +287,16 @@ void short_block_drafter::rows(std::span<token_id const> text, std::span<token_i
     std::size_t const width = size(my.w.config.draft_vocabulary);
     for (std::size_t r = 0; r < count; ++r) {
         std::span<float const> const row = std::span<float const>(base_).subspan(r * width, width);
-        // A selection by size has no place for what is no number.
-        for (std::size_t k = 0; k < width; ++k)
-            if (std::isnan(row[k]))
-                refuse("rows", static_cast<std::int64_t>(r), my.w.vocabulary.token(static_cast<std::int32_t>(k)),
-                       "the logit of this token is not a number: the drafter's file is damaged");
-        float const least = least_of_largest(row);
-        auto equal = candidates_ - std::ranges::count_if(largest_, [&](float x) { return x > least; });
+        auto const found = largest_.find(row, size(candidates_));
+        if (found.not_a_number >= 0)
+            refuse("rows", static_cast<std::int64_t>(r), my.w.vocabulary.token(found.not_a_number),
+                   "the logit of this token is not a number: the drafter's file is damaged");
         std::size_t at = r * size(candidates_);
-        for (std::size_t k = 0; k < width; ++k) {
-            // Of those that equal the least one the first ones.
-            if (row[k] < least || (row[k] == least && equal-- <= 0)) continue;
-            tokens[at] = my.w.vocabulary.token(static_cast<std::int32_t>(k));
-            logits[at++] = row[k];
+        for (std::int32_t const k : found.places) {
+            tokens[at] = my.w.vocabulary.token(k);
+            logits[at++] = row[size(k)];
         }
     }
-}
-
-/// Of as many sets of entries as there are candidates, or more, each maximum is an entry: so many are as large as the
-/// least of the largest maxima, and little else is. `largest_` has all that may be among the candidates.
-float short_block_drafter::least_of_largest(std::span<float const> row) {
-    auto const nth = [&](std::vector<float>& of) {
-        auto const last = of.begin() + (candidates_ - 1);
-        std::nth_element(of.begin(), last, of.end(), std::greater<>());
-        return *last;
-    };
-    std::size_t const sets = std::min(row.size(), 4 * size(candidates_));
-    maxima_.assign(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(sets));
-    for (std::size_t first = sets; first < row.size(); first += sets) {
-        std::size_t const here = std::min(sets, row.size() - first);
-        for (std::size_t i = 0; i < here; ++i) maxima_[i] = row[first + i] > maxima_[i] ? row[first + i] : maxima_[i];
-    }
-    float const bound = nth(maxima_);
-    largest_.clear();
-    for (float const x : row)
-        if (x >= bound) largest_.push_back(x);
-    return nth(largest_);
 }
 
 void short_block_drafter::add_parent_term(std::int32_t /*depth*/, token_id token, std::span<token_id const> tokens,
@@ -321,12 +308,10 @@ void short_block_drafter::add_parent_term(std::int32_t /*depth*/, token_id token
     std::int32_t const number = w.vocabulary.number_of(token);
     if (number == none) return;
     std::size_t const rank = size(w.config.markov_rank);
-    parent_.resize(rank);
-    w.of_parent->read(size(number) * rank, parent_);
-    for (std::size_t k = 0; k < tokens.size(); ++k) {
-        float const* const entry = entries_.data() + size(w.vocabulary.number_of(tokens[k])) * rank;
-        logits[k] += std::inner_product(parent_.begin(), parent_.end(), entry, 0.0F);
-    }
+    w.of_parent->read(size(number) * rank, {parent_.data(), rank});
+    for (std::size_t k = 0; k < tokens.size(); ++k)
+        logits[k] +=
+            product_of(parent_.data(), entries_.data() + size(w.vocabulary.number_of(tokens[k])) * rank_, rank_);
 }
 
 void block_drafter_model::project(std::span<float const> features, std::span<float> out) {

@@ -13,7 +13,9 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/block_model.hpp"
 #include "multidraft/decode/features.hpp"
+#include "transformer/aligned_array.hpp"
 #include "transformer/config.hpp"
+#include "transformer/largest_entries.hpp"
 #include "transformer/transformer.hpp"
 
 namespace multidraft::examples {
@@ -134,15 +136,13 @@ public:
     void add_parent_term(std::int32_t depth, token_id token, std::span<token_id const> tokens, std::span<float> logits);
 
 private:
-    /// The smallest logit of the candidates.
-    [[nodiscard]] float least_of_largest(std::span<float const> row);
-
     block_drafter_model* model_;
     std::int32_t candidates_;
     std::vector<float> base_;  ///< the rows of a call over the drafter's tokens
-    std::vector<float> maxima_, largest_;
-    std::vector<float> entries_;  ///< W2
-    std::vector<float> parent_;
+    largest_entries largest_;
+    std::size_t rank_ = 0;          ///< of W1 and W2, with zeros up to whole vectors
+    aligned_array<float> entries_;  ///< W2
+    aligned_array<float> parent_;
 };
 
 static_assert(gives_candidates<short_block_drafter> && adds_parent_terms<short_block_drafter> &&

@@ -76,7 +76,7 @@ eagle_head_weights::implementation::implementation(std::filesystem::path const& 
       target(std::move(of)),
       of_target(its),
       tensors(tensor_store::open(directory)),
-      numbers(options.numbers != precision::automatic ? options.numbers : its.numbers),
+      numbers(numbers_of_drafter(options.numbers, its.numbers)),
       target_layers(config.target_layers.empty() ? default_eagle_layers(its.config.layers) : config.target_layers) {
     if (options.threads < 0) refuse("options.threads", options.threads, "must not be negative");
     if (options.tree_entries < 0 || options.tree_entries > (1 << 20))
@@ -89,10 +89,10 @@ eagle_head_weights::implementation::implementation(std::filesystem::path const& 
     std::int64_t const matrices = hidden * (feature_size() + 3 * std::int64_t{query_width()} +
                                             4 * std::int64_t{kv_width()} + 3 * std::int64_t{sizes.intermediate});
     tensor_view const& first = tensors.get("fc.weight", {sizes.hidden, feature_size()});
-    std::size_t const weight = numbers == precision::int8 ? 1 : size_of(first.type);
-    std::size_t const of_head =
-        tensors.contains("lm_head.weight") ? size(hidden * config.draft_vocabulary) * weight : its.head->bytes();
-    std::size_t const model_bytes = size(matrices) * weight + of_head;
+    std::size_t const of_head = tensors.contains("lm_head.weight")
+                                    ? loaded_bytes(size(hidden * config.draft_vocabulary), first.type, numbers)
+                                    : its.head->bytes();
+    std::size_t const model_bytes = loaded_bytes(size(matrices), first.type, numbers) + of_head;
     chooses_threads = options.threads == 0 && model_bytes >= small_model_bytes;
     threads = options.threads != 0 ? options.threads : chooses_threads ? available_threads() : 1;
     make_parts(directory, options.by, model_bytes);

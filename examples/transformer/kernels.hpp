@@ -27,6 +27,19 @@ enum class bfloat16 : std::uint16_t {};
 /// A half of IEEE 754, 11 significant bits, as its bits.
 enum class half : std::uint16_t {};
 
+[[nodiscard]] inline float to_float(half number) noexcept {
+    auto const bits = static_cast<std::uint32_t>(number);
+    std::uint32_t const sign = (bits & 0x8000U) << 16U;
+    std::uint32_t const magnitude = bits & 0x7fffU;
+    if (magnitude >= 0x7c00U)  // infinity, not a number
+        return std::bit_cast<float>(sign | 0x7f800000U | ((magnitude & 0x3ffU) << 13U));
+    if (magnitude < 0x400U) {  // a multiple of 2^-24
+        float const value = static_cast<float>(magnitude) * 0x1p-24F;
+        return sign != 0 ? -value : value;
+    }
+    return std::bit_cast<float>(sign | ((magnitude << 13U) + (112U << 23U)));
+}
+
 /// Rounds n numbers.
 void round(float const* from, std::size_t n, bfloat16* to);
 

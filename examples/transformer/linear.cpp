@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "transformer/aligned_array.hpp"
+#include "transformer/block_rounding.hpp"
 #include "transformer/kernels.hpp"
 #include "transformer/matmul.hpp"
 #include "transformer/product.hpp"
@@ -82,6 +83,12 @@ weight_type stored_type(tensor_type type) noexcept {
     return weight_type::f32;
 }
 
+/// How a tensor's numbers are multiplied in rows of so many where weights stay in blocks, or are rounded to them.
+weight_type type_in_blocks(tensor_type stored, std::int32_t inputs, precision numbers) noexcept {
+    bool const whole = size(inputs) % block_numbers(tensor_type::q8_0) == 0;
+    return numbers == precision::q8_0 && block_numbers(stored) == 1 && whole ? weight_type::q8_0 : stored_type(stored);
+}
+
 /// Products by product.hpp.
 class streamed_linear final : public linear {
 public:
@@ -95,6 +102,7 @@ public:
         threads.run(panels_, threads.threads(), [&](std::int32_t first, std::int32_t last, int) {
             std::vector<float> rows(in_blocks(by.weights) ? 0 : size(product::panel) * size(inputs));
             std::vector<std::byte const*> stored;
+            std::vector<std::byte> made;  // where the file has others
             for (std::int32_t p = first; p < last; ++p) {
                 std::int32_t const there = std::min(product::panel, outputs_ - p * product::panel);
                 std::byte* const to = weights_.get() + size(p) * product::panel_bytes(by, inputs);
@@ -102,7 +110,7 @@ public:
                     stored.clear();
                     for (std::int32_t n = 0; n < there; ++n) {
                         auto const [tensor, row] = place_of(parts, p * product::panel + n);
-                        stored.push_back(tensor->stored_row(row).data());
+                        stored.push_back(row_in_blocks(*tensor, row, n, made).data());
                     }
                     product::store_blocks(by, stored, inputs, to);
                     continue;
@@ -158,6 +166,20 @@ private:
         auto part = parts.begin();
         for (; output >= part->outputs; ++part) output -= part->outputs;
         return {part->tensor, size(output)};
+    }
+
+    /// A row of a tensor in the blocks that are multiplied: as it is stored, or rounded to them in the n-th place of
+    /// `made`.
+    [[nodiscard]] std::span<std::byte const> row_in_blocks(tensor_view const& tensor, std::size_t row, std::int32_t n,
+                                                           std::vector<std::byte>& made) const {
+        if (stored_type(tensor.type) == by_.weights) return tensor.stored_row(row);
+        std::size_t const bytes = size(inputs_) / block_numbers(tensor_type::q8_0) * block_bytes(tensor_type::q8_0);
+        made.resize(size(product::panel) * bytes);
+        std::vector<float> numbers(size(inputs_));
+        tensor.read(row * numbers.size(), numbers);
+        auto const place = std::span(made).subspan(size(n) * bytes, bytes);
+        round_to_blocks(numbers, place.data());
+        return place;
     }
 
     kernel const& by_;
@@ -313,6 +335,14 @@ bool multiplies_by_tiles() {
 
 bool multiplies_bfloat16() { return multiplies_by_tiles() || has_kernel_of(product::input_form::pairs); }
 
+std::size_t loaded_bytes(std::size_t weights, tensor_type type, precision numbers) noexcept {
+    bool const in_blocks = block_numbers(type) > 1;
+    if (numbers == precision::int8) return weights;
+    if (numbers == precision::q8_0 && !in_blocks) type = tensor_type::q8_0;
+    if (keeps_blocks(numbers)) return weights / block_numbers(type) * block_bytes(type);
+    return weights * (!in_blocks ? size_of(type) : numbers == precision::f32 ? 4 : 2);
+}
+
 bool multiplies_bytes() { return product::kernel_for(weight_type::q4_1, true).name != std::string_view("portable"); }
 
 struct linear_maker::library {
@@ -387,10 +417,12 @@ std::unique_ptr<linear> linear_maker::make(std::vector<part> const& parts, std::
     if (keeps_blocks(numbers_)) {
         std::vector<std::unique_ptr<streamed_linear>> made;
         for (auto from = parts.begin(); from != parts.end();) {
-            weight_type const type = stored_type(from->tensor->type);
-            auto const end = std::find_if(
-                from, parts.end(), [&](linear_maker::part const& p) { return stored_type(p.tensor->type) != type; });
-            bool const rounded = numbers_ == precision::stored8 && type != weight_type::f32;
+            auto const type_of = [&](linear_maker::part const& p) {
+                return type_in_blocks(p.tensor->type, inputs, numbers_);
+            };
+            weight_type const type = type_of(*from);
+            auto const end = std::find_if(from, parts.end(), [&](auto const& p) { return type_of(p) != type; });
+            bool const rounded = rounds_to_bytes(numbers_) && type != weight_type::f32;
             made.push_back(std::make_unique<streamed_linear>(std::vector(from, end), product::kernel_for(type, rounded),
                                                              inputs, rounded, *memory_, threads));
             from = end;

@@ -27,12 +27,25 @@ enum class precision {
     /// The same blocks times inputs rounded to blocks of 8 bits, as llama.cpp multiplies them, and bfloat16 times
     /// inputs rounded to it: another function, whose further rows take a fraction of the time.
     stored8,
+    q8_0,  ///< the same, and weights that are in no blocks are rounded to blocks of 8 bits: half the bytes of bfloat16
     int8,  ///< weights of 8 bits with a scale per row, inputs rounded to bfloat16: another function, half the bytes
 };
 
+/// Whether weights in blocks are multiplied by inputs rounded to blocks of 8 bits.
+[[nodiscard]] constexpr bool rounds_to_bytes(precision numbers) noexcept {
+    return numbers == precision::stored8 || numbers == precision::q8_0;
+}
+
 /// Whether weights stay in the blocks of a GGUF file.
 [[nodiscard]] constexpr bool keeps_blocks(precision numbers) noexcept {
-    return numbers == precision::stored || numbers == precision::stored8;
+    return numbers == precision::stored || rounds_to_bytes(numbers);
+}
+
+/// What a drafter multiplies: what was chosen for it, else the target's; and blocks of 8 bits beside a target whose
+/// inputs are rounded to 8 bits. A draft that is a little less exact never changes the law, and is read in less time.
+[[nodiscard]] constexpr precision numbers_of_drafter(precision chosen, precision of_target) noexcept {
+    if (chosen != precision::automatic) return chosen;
+    return of_target == precision::stored8 ? precision::q8_0 : of_target;
 }
 
 /// The implementation of products.
@@ -75,6 +88,9 @@ public:
 };
 
 class weight_memory;
+
+/// The bytes of so many weights of a file's type in a precision, about.
+[[nodiscard]] std::size_t loaded_bytes(std::size_t weights, tensor_type type, precision numbers) noexcept;
 
 /// Makes the matrices of a model.
 class linear_maker {

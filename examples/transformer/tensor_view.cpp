@@ -2,37 +2,27 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <stdexcept>
+
+#include "transformer/kernels.hpp"
 
 namespace multidraft::examples {
 namespace {
 
 constexpr std::size_t block = 32;
 
-std::uint16_t half_at(std::byte const* from) noexcept {
+std::uint16_t bits_at(std::byte const* from) noexcept {
     std::uint16_t bits = 0;
     std::memcpy(&bits, from, 2);
     return bits;
 }
 
-float from_half(std::uint16_t h) noexcept {
-    std::uint32_t const sign = static_cast<std::uint32_t>(h & 0x8000U) << 16U;
-    std::uint32_t const magnitude = h & 0x7fffU;
-    if (magnitude >= 0x7c00U) {  // infinity, not a number
-        return std::bit_cast<float>(sign | 0x7f800000U | ((magnitude & 0x3ffU) << 13U));
-    }
-    if (magnitude < 0x400U) {  // a multiple of 2^-24
-        float const value = static_cast<float>(magnitude) * 0x1p-24F;
-        return sign != 0 ? -value : value;
-    }
-    return std::bit_cast<float>(sign | ((magnitude << 13U) + (112U << 23U)));
-}
+kernels::half half_at(std::byte const* from) noexcept { return static_cast<kernels::half>(bits_at(from)); }
 
 /// The numbers of a block. The products of a scale of 11 bits are exact. A zero has no sign.
 void read_block(tensor_type type, std::byte const* from, float* out) noexcept {
-    float const scale = from_half(half_at(from));
+    float const scale = kernels::to_float(half_at(from));
     if (type == tensor_type::q8_0) {
         for (std::size_t i = 0; i < block; ++i)
             out[i] = scale * static_cast<float>(static_cast<std::int8_t>(from[2 + i])) + 0.0F;
@@ -40,7 +30,7 @@ void read_block(tensor_type type, std::byte const* from, float* out) noexcept {
     }
     // The low halves of the bytes are the first 16 numbers.
     bool const with_least = type == tensor_type::q4_1;
-    float const least = with_least ? from_half(half_at(from + 2)) : 0.0F;
+    float const least = with_least ? kernels::to_float(half_at(from + 2)) : 0.0F;
     int const zero = with_least ? 0 : 8;
     std::byte const* const bytes = from + (with_least ? 4 : 2);
     for (std::size_t i = 0; i < block / 2; ++i) {
@@ -75,9 +65,9 @@ void tensor_view::read_stored(std::size_t first, std::span<float> out) const {
         if (!out.empty()) std::memcpy(out.data(), from, out.size_bytes());
     } else if (type == tensor_type::bf16) {
         for (std::size_t i = 0; i < out.size(); ++i)
-            out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(half_at(from + 2 * i)) << 16U);
+            out[i] = kernels::to_float(static_cast<kernels::bfloat16>(bits_at(from + 2 * i)));
     } else {
-        for (std::size_t i = 0; i < out.size(); ++i) out[i] = from_half(half_at(from + 2 * i));
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = kernels::to_float(half_at(from + 2 * i));
     }
 }
 

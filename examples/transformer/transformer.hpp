@@ -24,7 +24,7 @@ struct device_sequence;
 
 /// How the keys and values of texts are kept.
 enum class cache_precision : std::uint8_t {
-    automatic,  ///< `f16` where the inputs of products are rounded to 8 bits (`precision::stored8`), else `f32`
+    automatic,  ///< `f16` where the inputs of products are rounded to 8 bits (`rounds_to_bytes`), else `f32`
     f32,
     f16,  ///< half as many bytes, rounded to 11 significant bits
 };

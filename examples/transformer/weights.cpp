@@ -13,14 +13,6 @@ namespace {
 
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
-/// Those of so many weights of a file's type in a precision, about.
-std::size_t loaded_bytes(std::size_t weights, tensor_type type, precision numbers) {
-    bool const in_blocks = block_numbers(type) > 1;
-    if (numbers == precision::int8) return weights;
-    if (keeps_blocks(numbers)) return weights / block_numbers(type) * block_bytes(type);
-    return weights * (!in_blocks ? size_of(type) : numbers == precision::f32 ? 4 : 2);
-}
-
 }  // namespace
 
 transformer_weights::implementation::implementation(std::filesystem::path const& directory,
@@ -47,8 +39,8 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
               : stays                                   ? multiplies_bytes() ? precision::stored8 : precision::stored
               : multiplies_bfloat16()                   ? precision::bf16
                                                         : precision::f32;
-    bool const halves = options.cache == cache_precision::automatic ? numbers == precision::stored8
-                                                                    : options.cache == cache_precision::f16;
+    bool const halves =
+        options.cache == cache_precision::automatic ? rounds_to_bytes(numbers) : options.cache == cache_precision::f16;
     cache = halves && !options.accelerator ? kernels::cache_numbers::halves : kernels::cache_numbers::floats;
 
     std::int32_t const hidden = config.hidden;

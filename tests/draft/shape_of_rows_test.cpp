@@ -120,6 +120,41 @@ TEST(shape_of_rows, keeps_its_budget) {
     }
 }
 
+TEST(shape_growth, knows_its_tree_before_it_is_made) {
+    draft::shape_growth growth;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        auto const rows = falling_rows(5, 4, seed);
+        auto const outlook = outlook_of(rows);
+        draft::stratified const sampler;
+        draft::chances_by_row const chances(sampler, outlook, 4);
+        EXPECT_EQ(chances.depth(), 5);
+        EXPECT_EQ(chances.children(), 4);
+        for (shape_budget const& budget : {shape_budget{.nodes = 0},
+                                           {.nodes = 1},
+                                           {.nodes = 9, .children = 3},
+                                           {.nodes = 30},
+                                           {.nodes = 7, .children = 2, .least = 0.2}}) {
+            growth.grow(chances, budget);
+            topology const shape = growth.shape();
+            EXPECT_EQ(shape, shape_of_rows(sampler, outlook, budget)) << "seed " << seed;
+            EXPECT_EQ(growth.size(), shape.size());
+            EXPECT_EQ(growth.depth(), shape.max_depth());
+            node_id inner = 0;
+            for (node_id v = 0; v < shape.size(); ++v) inner += shape.child_count(v) > 0 ? 1 : 0;
+            EXPECT_EQ(growth.inner(), inner);
+            EXPECT_NEAR(growth.tokens(), value_of(shape, sampler, outlook), 1e-12);
+        }
+        for (std::int32_t d = 0; d < 5; ++d)
+            for (index_t n = 1; n <= 4; ++n) {
+                double sum = 0;
+                for (index_t k = 0; k < n; ++k) sum += chances(d, n, k);
+                EXPECT_EQ(chances.any(d, n), sum);
+            }
+        EXPECT_THROW(growth.grow(chances, {.children = 5}), invalid_input);
+        EXPECT_THROW(growth.grow(chances, {.nodes = -1}), invalid_input);
+    }
+}
+
 /// Of all shapes of as many nodes with up to two children and three levels, none is much better: greedy choices lose a
 /// little where a second child makes the first one certain.
 TEST(shape_of_rows, is_near_the_best) {
@@ -186,10 +221,14 @@ TEST(shape_of_rows, corrects_the_chances_by_the_number_of_children) {
     EXPECT_EQ(shape_of_rows(draft::stratified{}, corrected, {.nodes = 2, .children = 3}).child_count(0), 2);
 }
 
-TEST(rate_of_draw, rises_with_the_certainty_of_the_row) {
-    EXPECT_NEAR(draft::rate_of_draw(std::vector<double>{1.0}), 0.9, 1e-12);
-    EXPECT_NEAR(draft::rate_of_draw({}), 0.55, 1e-12);
-    EXPECT_NEAR(draft::rate_of_draw(std::vector<double>{0.5, 0.5}), 0.725, 1e-12);
+TEST(rates_of_row, rise_with_the_certainty_of_the_row) {
+    EXPECT_NEAR(draft::rate_of_draw(std::vector<double>{1.0}), 0.85, 1e-12);
+    EXPECT_NEAR(draft::rate_of_draw({}), 0.4, 1e-12);
+    EXPECT_NEAR(draft::rate_of_draw(std::vector<double>{0.5, 0.5}), 0.625, 1e-12);
+    draft::child_rates const rates = draft::rates_of_row(std::vector<double>{0.5, 0.5});
+    EXPECT_NEAR(rates.certain, 0.8125, 1e-12);
+    EXPECT_EQ(rates.draw, draft::rate_of_draw(std::vector<double>{0.5, 0.5}));
+    EXPECT_EQ(rates.other, rates.draw);
 }
 
 }  // namespace

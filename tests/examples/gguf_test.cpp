@@ -262,7 +262,7 @@ TEST_F(gguf, gives_rows_of_a_matrix) {
         return out;
     };
     for (auto const numbers :
-         {precision::f32, precision::bf16, precision::int8, precision::stored, precision::stored8}) {
+         {precision::f32, precision::bf16, precision::int8, precision::stored, precision::stored8, precision::q8_0}) {
         drafter_tensors read(tensors, numbers, multiplier::ours, 1, count, 1);
         linear_maker maker(numbers, multiplier::ours, 1, count);
         for (std::string const layer : {"model.layers.0.", "model.layers.1."})

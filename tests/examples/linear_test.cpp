@@ -19,6 +19,7 @@
 #include "examples/gguf_writer.hpp"
 #include "examples/model_support.hpp"
 #include "transformer/aligned_array.hpp"
+#include "transformer/block_rounding.hpp"
 #include "transformer/kernels.hpp"
 #include "transformer/safetensors.hpp"
 
@@ -29,6 +30,9 @@ using namespace multidraft::testing;
 using multidraft::examples::aligned_array;
 using multidraft::examples::linear;
 using multidraft::examples::linear_maker;
+using multidraft::examples::loaded_bytes;
+using multidraft::examples::numbers_of_drafter;
+using multidraft::examples::round_to_blocks;
 using multidraft::examples::team;
 using multidraft::examples::tensor_store;
 using multidraft::examples::tensor_view;
@@ -236,8 +240,59 @@ TEST(linear_maker, stored_weights_have_the_bits_of_the_same_weights_in_float_or_
     }
 }
 
+TEST(linear_maker, q8_0_multiplies_weights_rounded_to_blocks) {
+    std::mt19937 random(5);
+    std::normal_distribution<float> normal;
+    team threads(2);
+    constexpr std::int32_t rows = 7;
+    constexpr std::int32_t outputs = 41;
+    for (tensor_type const type : {tensor_type::bf16, tensor_type::f32, tensor_type::f16, tensor_type::q4_1})
+        for (std::int32_t const inputs : {64, 288, 48}) {
+            if (inputs == 48 && type == tensor_type::q4_1) continue;  // has no such rows
+            auto const width = static_cast<std::size_t>(inputs);
+            auto const stored = some_numbers(type, width * outputs, 0.5F, random);
+            tensor_view const tensor{type,
+                                     {outputs, inputs},
+                                     {reinterpret_cast<std::byte const*>(stored.bytes.data()), stored.bytes.size()}};
+            // What is in blocks, or in rows of parts of blocks, stays as it is.
+            bool const stays = type == tensor_type::q4_1 || inputs % 32 != 0;
+            std::vector<std::byte> blocks(width / 32 * 34 * outputs);
+            if (!stays) round_to_blocks(stored.values, blocks.data());
+            tensor_view const made{tensor_type::q8_0, {outputs, inputs}, blocks};
+            auto const product_of_all = [&](tensor_view const& of, precision numbers) {
+                auto const by =
+                    linear_maker(numbers, multiplier::ours, 1, rows).make({{&of, outputs}}, inputs, threads);
+                std::mt19937 same(9);
+                std::vector<float> from(width * rows), output(static_cast<std::size_t>(rows * outputs));
+                for (float& x : from) x = normal(same);
+                aligned_array<std::byte> const workspace(by->workspace_bytes(rows));
+                by->multiply(threads, 2, from.data(), rows, output.data(), workspace.data());
+                return output;
+            };
+            EXPECT_TRUE(same_bits(product_of_all(tensor, precision::q8_0),
+                                  product_of_all(stays ? tensor : made, precision::stored8)))
+                << static_cast<int>(type) << ", " << inputs << " inputs";
+        }
+}
+
+TEST(loaded_bytes, are_those_of_the_precision) {
+    EXPECT_EQ(loaded_bytes(3200, tensor_type::bf16, precision::bf16), 6400U);
+    EXPECT_EQ(loaded_bytes(3200, tensor_type::bf16, precision::int8), 3200U);
+    EXPECT_EQ(loaded_bytes(3200, tensor_type::bf16, precision::q8_0), 3400U);
+    EXPECT_EQ(loaded_bytes(3200, tensor_type::q4_1, precision::q8_0), 2000U);
+    EXPECT_EQ(loaded_bytes(3200, tensor_type::q4_1, precision::stored8), 2000U);
+    EXPECT_EQ(loaded_bytes(3200, tensor_type::q4_1, precision::f32), 12800U);
+}
+
+TEST(numbers_of_drafter, are_those_of_the_target_or_of_blocks) {
+    EXPECT_EQ(numbers_of_drafter(precision::automatic, precision::bf16), precision::bf16);
+    EXPECT_EQ(numbers_of_drafter(precision::automatic, precision::stored8), precision::q8_0);
+    EXPECT_EQ(numbers_of_drafter(precision::automatic, precision::stored), precision::stored);
+    EXPECT_EQ(numbers_of_drafter(precision::bf16, precision::stored8), precision::bf16);
+}
+
 TEST(linear_maker, refuses_what_onednn_has_not) {
-    for (precision const numbers : {precision::int8, precision::stored, precision::stored8})
+    for (precision const numbers : {precision::int8, precision::stored, precision::stored8, precision::q8_0})
         EXPECT_MESSAGE(message_of<std::runtime_error>([&] { linear_maker(numbers, multiplier::onednn, 1, 64); }),
                        "oneDNN");
 }

@@ -204,7 +204,7 @@ class Generate(unittest.TestCase):
     def test_precisions(self):
         common = ("--prompt", PROMPT, "--tokens", "24", "--temperature", "0", "--precision")
         texts = {precision: objects(*common, precision)[0]["token_ids"]
-                 for precision in ("auto", "bf16", "f32", "stored", "stored8", "int8")}
+                 for precision in ("auto", "bf16", "f32", "stored", "stored8", "q8_0", "int8")}
         self.assertIn(texts["auto"], (texts["bf16"], texts["f32"]))
         self.assertEqual({len(text) for text in texts.values()}, {24})
         (greedy,) = objects(*common, "int8", "--method", "autoregressive")

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "multidraft/base/exp_log.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/rows/candidate_view.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 
@@ -616,6 +618,70 @@ TEST(host_group, skips_what_does_not_count_without_a_trace) {
             g.update_chunk(found, n, few, {}, changed);
             EXPECT_EQ(found.total, expected.total) << some << ", " << n << " entries";
         }
+}
+
+/// A row with so many candidates, and the same written out.
+struct short_row {
+    std::vector<token_id> tokens;
+    std::vector<float> logits;
+    std::vector<float> written;
+
+    short_row(index_t n, std::size_t candidates, std::uint64_t seed)
+        : written(static_cast<std::size_t>(n), multidraft::minus_infinity<float>) {
+        test_numbers numbers(seed);
+        for (index_t i = 0; i < n; ++i) tokens.push_back(i);
+        while (tokens.size() > candidates)
+            tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(numbers() * static_cast<double>(tokens.size())));
+        for (token_id const x : tokens) {
+            // Some are equal, and some have no mass.
+            double const u = numbers();
+            logits.push_back(u < 0.1 ? multidraft::minus_infinity<float> : std::floor(static_cast<float>(u) * 40) / 4);
+            written[static_cast<std::size_t>(x)] = logits.back();
+        }
+    }
+    [[nodiscard]] multidraft::candidate_view<float> view() const {
+        return {tokens, logits.data(), static_cast<index_t>(written.size())};
+    }
+};
+
+TEST(host_group, finds_the_largest_of_candidates_as_of_whole_rows) {
+    std::uint64_t seed = 40;
+    for (index_t const n : {1, 40, 64, 200, 5000, 9000})
+        for (std::size_t const count : {std::size_t{1}, std::size_t{7}, std::size_t{39}}) {
+            short_row const row(n, count, ++seed);
+            entries<float> const all{row.written.data()};
+            for (std::size_t k = 1; k <= 50 && k <= row.written.size(); ++k) {
+                std::vector<token_id> expected(k), found(k);
+                g.top_k(n, all, span<token_id>(expected));
+                g.top_k(n, row.view(), span<token_id>(found));
+                ASSERT_EQ(found, expected) << n << " entries, " << count << " candidates, " << k << " of them";
+            }
+        }
+}
+
+TEST(host_group, sums_candidates_as_whole_rows_to_the_bit) {
+    std::uint64_t seed = 80;
+    for (index_t const n : {1, 63, 255, 256, 300, 4096, 4097, 9000, 20000})
+        for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{30}, std::size_t{200}})
+            for (float const scale : {1.0F, 1.4F}) {
+                short_row row(n, count, ++seed);
+                auto const compare = [&] {
+                    auto const expected = g.softmax(n, entries<float>{row.written.data()}, scale);
+                    auto const found = g.softmax(n, row.view(), scale);
+                    ASSERT_EQ(found.largest, expected.largest);
+                    ASSERT_EQ(std::isnan(found.sums.total), std::isnan(expected.sums.total));
+                    ASSERT_TRUE(std::isnan(expected.sums.total) || found.sums.total == expected.sums.total);
+                    for (index_t c = 0; c < (n + 4095) / 4096; ++c)
+                        ASSERT_TRUE(found.sums.values[c] == expected.sums.values[c] ||
+                                    std::isnan(expected.sums.values[c]))
+                            << n << " entries, " << count << " candidates, chunk " << c;
+                };
+                compare();
+                if (row.logits.empty()) continue;
+                row.logits.back() = std::numeric_limits<float>::quiet_NaN();
+                row.written[static_cast<std::size_t>(row.tokens.back())] = row.logits.back();
+                compare();
+            }
 }
 
 TEST(host_group, counts_pairs_in_bins) {

@@ -39,7 +39,7 @@ struct budget_options {
     std::int32_t levels = 64;  ///< asked of the drafter at most, >= 1
     double memory = 100;
     double slack = 0.0125;
-    double credit = 2;
+    double credit = 4;
     bool learns_times = true;
 
     /// Throws `invalid_input` naming the field that is out of its range.

@@ -62,8 +62,8 @@ public:
     template <class Model, class Sampler>
     void start(host_group const& g, Model& model, block_rows<Model>& rows, std::int32_t depth, token_id root,
                sampling_params const& w, Sampler const& sampler) {
-        trees_.assign(1, topology());
-        chosen_ = 0;
+        shape_ = topology();
+        chosen_ = none;
         if (depth == 0) {
             others_.clear();
             return;
@@ -76,7 +76,8 @@ public:
         corrections_.resize(static_cast<std::size_t>(depth));
         for (std::int32_t d = 0; d < depth; ++d) {
             draft::depth_outlook& row = rows_[static_cast<std::size_t>(d)];
-            if constexpr (!estimates_acceptance<Model>) row.rates.draw = draft::rate_of_draw(row.likeliest);
+            if constexpr (!estimates_acceptance<Model>)
+                if (!certain) row.rates = draft::rates_of_row(row.likeliest);
             auto& of_row = corrections_[static_cast<std::size_t>(d)];
             for (std::size_t n = 0; n < of_row.size(); ++n)
                 of_row[n] = choices_->correction(d, static_cast<std::int32_t>(n) + 1);
@@ -87,7 +88,7 @@ public:
             choose(sampler);
     }
     /// The tree of the step.
-    [[nodiscard]] topology const& shape() const noexcept { return trees_[chosen_]; }
+    [[nodiscard]] topology const& shape() const noexcept { return shape_; }
     /// The corrections of that step at a depth by numbers of children.
     [[nodiscard]] std::span<double const> corrections(std::int32_t depth) const noexcept {
         return corrections_[static_cast<std::size_t>(depth)];
@@ -102,8 +103,7 @@ protected:
 
     /// The offer of the tree that was chosen, if it is one of `others_`; else null.
     [[nodiscard]] tree_offer const* chosen_other() const noexcept {
-        std::size_t const own = trees_.size() - others_.size();
-        return chosen_ < own ? nullptr : &others_[chosen_ - own].offer;
+        return chosen_ == none ? nullptr : &others_[static_cast<std::size_t>(chosen_)].offer;
     }
 
     std::vector<other_tree> others_;  ///< what else the next `start` may choose
@@ -112,32 +112,42 @@ private:
     template <class Sampler>
     void choose(Sampler const& sampler) {
         for (std::size_t d = 0; d < rows_.size(); ++d) rows_[d].corrections = corrections_[d];
+        draft::chances_by_row const by(sampler, rows_, children_);
         offers_.assign(1, tree_offer{});
-        auto const offer = [&](topology tree) {
-            tree_offer one{tree.size() - 1, 0, draft::shape_chances<Sampler>(sampler, rows_, tree, chances_),
-                           tree.max_depth()};
-            for (node_id v = 0; v < tree.size(); ++v) one.inner += tree.child_count(v) > 0 ? 1 : 0;
-            offers_.push_back(one);
-            trees_.push_back(std::move(tree));
-        };
+        std::size_t grown = 0;
         for (node_id const nodes : choices_->budgets()) {
-            topology tree = draft::shape_of_rows(sampler, rows_, {.nodes = nodes, .children = children_});
-            if (tree.size() <= trees_.back().size()) break;
-            offer(std::move(tree));
+            if (growths_.size() == grown) growths_.emplace_back();
+            draft::shape_growth& one = growths_[grown];
+            one.grow(by, {.nodes = nodes, .children = children_});
+            if (one.size() - 1 <= offers_.back().nodes) break;
+            offers_.push_back({one.size() - 1, one.inner(), one.tokens(), one.depth()});
+            ++grown;
         }
-        for (std::int32_t d = 1; d <= std::min(static_cast<std::int32_t>(rows_.size()), choices_->budgets().back());
-             ++d)
-            offer(chain(d));
-        for (other_tree& one : others_) {
-            offers_.push_back(one.offer);
-            trees_.push_back(std::move(one.shape));
+        std::size_t const chains = offers_.size();
+        double tokens = 0;
+        double reach = 1;
+        for (std::int32_t d = 1; d <= std::min(by.depth(), choices_->budgets().back()); ++d) {
+            reach *= by(d - 1, 1, 0);
+            tokens += reach;
+            offers_.push_back({d, d, tokens, d});
         }
-        chosen_ = choices_->choose(offers_);
+        std::size_t const others = offers_.size();
+        for (other_tree const& one : others_) offers_.push_back(one.offer);
+        std::size_t const best = choices_->choose(offers_);
+        if (best >= others) {
+            chosen_ = static_cast<index_t>(best - others);
+            shape_ = std::move(others_[best - others].shape);
+        } else if (best >= chains) {
+            shape_ = chain(offers_[best].nodes);
+        } else if (best > 0) {
+            shape_ = growths_[best - 1].shape();
+        }
         for (draft::depth_outlook& row : rows_) row.corrections = {};
         // What is accepted of another tree says nothing of the rows.
         if (chosen_other() != nullptr) return;
-        static_cast<void>(draft::shape_chances<Sampler>(sampler, rows_, shape(), chances_));
-        choices_->expect(shape(), chances_);
+        std::vector<double> chances;
+        static_cast<void>(draft::shape_chances(sampler, rows_, shape_, chances));
+        choices_->expect(shape_, chances);
     }
 
     Chooser* choices_;
@@ -145,10 +155,10 @@ private:
     block_outlook outlook_;
     std::vector<draft::depth_outlook> rows_;
     std::vector<std::array<double, static_cast<std::size_t>(acceptance_history::most_children)>> corrections_;
-    std::vector<topology> trees_ = std::vector<topology>(1);
+    std::vector<draft::shape_growth> growths_;
     std::vector<tree_offer> offers_;
-    std::vector<double> chances_;
-    std::size_t chosen_ = 0;
+    topology shape_;
+    index_t chosen_ = none;  ///< of `others_`
 };
 
 namespace detail {

@@ -134,8 +134,8 @@ public:
             rates = rates_.scaled_to(model.confidence(rows[row].depth, token));
         else if constexpr (estimates_acceptance<Model>)
             rates = rates_.scaled_to(model.confidence(rows[row].depth));
-        else if (!corrections_.empty())
-            rates.draw = draft::rate_of_draw(likeliest_);
+        else if (!corrections_.empty() && !w.greedy())
+            rates = draft::rates_of_row(likeliest_);
         draft::depth_outlook const outlook{likeliest_, rates, corrections_};
         double const reach = reach_[static_cast<std::size_t>(node)] / least_;
         auto const chosen = [&](auto const& by) {
@@ -150,12 +150,12 @@ public:
     /// The children that were drawn then.
     void drawn(node_id node, node_range drawn) {
         for (index_t k = 0; k < drawn.count; ++k)
-            reach_.push_back(reach_[static_cast<std::size_t>(node)] * chance(chances_, k));
+            reach_.push_back(reach_[static_cast<std::size_t>(node)] * chances_.of_child(likeliest_, k));
     }
 
 protected:
     /// Sets the price of a child, the children of a node at most, and for the nodes that follow the corrections of the
-    /// rates (`draft::depth_outlook`), which are then those of each row (`draft::rate_of_draw`). None may depend on
+    /// rates (`draft::depth_outlook`), which are then those of each row (`draft::rates_of_row`). None may depend on
     /// what is drawn in the step.
     void use(double least, index_t children, std::span<double const> corrections) noexcept {
         least_ = least;
@@ -163,13 +163,9 @@ protected:
         corrections_ = corrections;
     }
     /// The chance of child k of the last node with children by the rates alone.
-    [[nodiscard]] double usual_chance(index_t k) const noexcept { return chance(usual_chances_, k); }
+    [[nodiscard]] double usual_chance(index_t k) const noexcept { return usual_chances_.of_child(likeliest_, k); }
 
 private:
-    [[nodiscard]] double chance(draft::child_chances const& of, index_t k) const noexcept {
-        return k < of.shares.certain ? of.factor * likeliest_[static_cast<std::size_t>(k)] : of.of_draw();
-    }
-
     double least_;
     index_t children_;
     std::int32_t levels_;

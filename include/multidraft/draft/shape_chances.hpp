@@ -34,8 +34,7 @@ double shape_chances(Sampler const& sampler, std::span<depth_outlook const> rows
         child_chances const of = chances_of(sampler, row, children.count);
         for (index_t k = 0; k < children.count; ++k) {
             auto const child = static_cast<std::size_t>(children.first + k);
-            chances[child] =
-                k < of.shares.certain ? of.factor * row.likeliest[static_cast<std::size_t>(k)] : of.of_draw();
+            chances[child] = of.of_child(row.likeliest, k);
             reach[child] = reach[static_cast<std::size_t>(v)] * chances[child];
             sum += reach[child];
         }

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <queue>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
@@ -49,35 +49,87 @@ struct shape_budget {
     }
 };
 
-namespace detail {
-
-/// A tree that takes more children where they add most.
-template <class Sampler>
-class best_shape {
+/// The chances of 1, 2, .. children by each of some rows, for the shapes that are chosen from these.
+class chances_by_row {
 public:
-    best_shape(Sampler const& sampler, std::span<depth_outlook const> rows, shape_budget const& budget)
-        : rows_(rows), budget_(budget) {
-        for (depth_outlook const& row : rows) {
-            chances_.push_back({});
-            for (index_t n = 1; n <= budget.children; ++n) chances_.push_back(chances_of(sampler, row, n));
-        }
-        push(offer_of(0));
+    /// The rows must outlive it. `children` of a node at most, >= 1. O(rows x children^2).
+    template <class Sampler>
+    chances_by_row(Sampler const& sampler, std::span<depth_outlook const> rows, index_t children)
+        : rows_(rows), children_(children) {
+        chances_.reserve(rows.size() * static_cast<std::size_t>(children));
+        for (depth_outlook const& row : rows)
+            for (index_t n = 1; n <= children; ++n) chances_.push_back(chances_of(sampler, row, n));
+        any_.reserve(chances_.size());
+        for (std::int32_t depth = 0; depth < this->depth(); ++depth)
+            for (index_t n = 1; n <= children; ++n) {
+                double sum = 0;
+                for (index_t k = 0; k < n; ++k) sum += (*this)(depth, n, k);
+                any_.push_back(sum);
+            }
     }
 
-    /// Adds nodes until the budget ends.
-    topology grow() {
-        while (!offers_.empty() && tree_.size() <= budget_.nodes) {
-            offer const best = offers_.top();
-            offers_.pop();
+    /// So many rows.
+    [[nodiscard]] std::int32_t depth() const noexcept { return static_cast<std::int32_t>(rows_.size()); }
+    /// So many children of a node at most.
+    [[nodiscard]] index_t children() const noexcept { return children_; }
+    /// The chance of child k of n by the row of a depth.
+    [[nodiscard]] double operator()(std::int32_t depth, index_t n, index_t k) const noexcept {
+        return chances_[at(depth, n)].of_child(rows_[static_cast<std::size_t>(depth)].likeliest, k);
+    }
+    /// The chance of any of n children.
+    [[nodiscard]] double any(std::int32_t depth, index_t n) const noexcept { return any_[at(depth, n)]; }
+
+private:
+    [[nodiscard]] std::size_t at(std::int32_t depth, index_t n) const noexcept {
+        return static_cast<std::size_t>(depth) * static_cast<std::size_t>(children_) + static_cast<std::size_t>(n - 1);
+    }
+
+    std::span<depth_outlook const> rows_;
+    index_t children_;
+    std::vector<child_chances> chances_;
+    std::vector<double> any_;
+};
+
+/// Grows the tree of `shape_of_rows`, and knows what it costs and promises before it is made. Memory is kept from one
+/// tree to the next.
+class shape_growth {
+public:
+    /// Grows a tree. `budget.children` are at most as many as the chances are of; throws `invalid_input` for more, and
+    /// for a budget out of its range.
+    void grow(chances_by_row const& chance, shape_budget const& budget) {
+        budget.validate();
+        if (budget.children > chance.children())
+            refuse("budget.children", budget.children,
+                   "the chances are those of " + std::to_string(chance.children()) + " children at most");
+        nodes_.assign(1, node{});
+        offers_.clear();
+        inner_ = 0;
+        depth_ = 0;
+        push(offer_of(0, chance, budget), budget);
+        while (!offers_.empty() && size() <= budget.nodes) {
+            std::pop_heap(offers_.begin(), offers_.end());
+            offer const best = offers_.back();
+            offers_.pop_back();
             // What children add falls where others took a share since; and they must fit.
-            offer const now = offer_of(best.node);
+            offer const now = offer_of(best.node, chance, budget);
             if (now.gain < best.gain || now.children != best.children)
-                push(now);
+                push(now, budget);
             else
-                add(best.node, best.children);
+                add(best.node, best.children, chance, budget);
         }
-        tree_.arrange();
-        return topology::from_parents(tree_.nodes().parents);
+    }
+
+    // Of the last tree.
+    [[nodiscard]] node_id size() const noexcept { return static_cast<node_id>(nodes_.size()); }
+    [[nodiscard]] node_id inner() const noexcept { return inner_; }           ///< nodes with children
+    [[nodiscard]] std::int32_t depth() const noexcept { return depth_; }      ///< of the deepest node
+    [[nodiscard]] double tokens() const noexcept { return nodes_[0].below; }  ///< expected accepted nodes
+    /// Its shape.
+    [[nodiscard]] topology shape() const {
+        tree_builder tree;
+        for (std::size_t v = 1; v < nodes_.size(); ++v) tree.add(nodes_[v].parent, 0);
+        tree.arrange();
+        return topology::from_parents(tree.nodes().parents);
     }
 
 private:
@@ -91,66 +143,81 @@ private:
         }
     };
     struct node {
-        std::vector<node_id> children;
+        node_id parent = none;
+        std::int32_t depth = 0;
+        index_t rank = 0;
+        index_t children = 0;
+        node_id first_child = none;
+        node_id last_child = none;
+        node_id next_sibling = none;
         double below = 0;  ///< expected accepted tokens below it, once it is reached
     };
 
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
 
-    /// The chance of child k of n at a depth.
-    [[nodiscard]] double chance(std::int32_t depth, index_t n, index_t k) const noexcept {
-        auto const row = static_cast<std::size_t>(depth);
-        child_chances const& of = chances_[row * (static_cast<std::size_t>(budget_.children) + 1) + at(n)];
-        return k < of.shares.certain ? of.factor * rows_[row].likeliest[at(k)] : of.of_draw();
-    }
     /// The accepted tokens below a node of n children, of which the last may be new.
-    [[nodiscard]] double below(node_id v, index_t n) const noexcept {
-        node const& here = nodes_[at(v)];
+    [[nodiscard]] double below(node const& here, index_t n, chances_by_row const& chance) const noexcept {
+        if (here.children == 0) return chance.any(here.depth, n);
         double sum = 0;
-        for (index_t k = 0; k < n; ++k)
-            sum += chance(tree_.added().depths[at(v)], n, k) *
-                   (1 + (at(k) < here.children.size() ? nodes_[at(here.children[at(k)])].below : 0));
+        node_id child = here.first_child;
+        for (index_t k = 0; k < n; ++k) {
+            sum += chance(here.depth, n, k) * (1 + (child == none ? 0 : nodes_[at(child)].below));
+            if (child != none) child = nodes_[at(child)].next_sibling;
+        }
         return sum;
     }
     /// The children of a node, after those it has, that add most, each; several where one alone adds little, as the
     /// first certain child beside a draw. A gain of 0 if there can be none.
-    [[nodiscard]] offer offer_of(node_id v) const noexcept {
-        tree_nodes const& all = tree_.added();
+    [[nodiscard]] offer offer_of(node_id v, chances_by_row const& chance, shape_budget const& budget) const noexcept {
         offer best{0, v};
-        index_t const n = tree_.child_count(v);
-        if (at(all.depths[at(v)]) >= rows_.size()) return best;
+        node const& here = nodes_[at(v)];
+        if (here.depth >= chance.depth()) return best;
         double reach = 1;
-        for (node_id u = v; u > 0; u = all.parents[at(u)])
-            reach *= chance(all.depths[at(u)] - 1, tree_.child_count(all.parents[at(u)]), all.ranks[at(u)]);
-        for (index_t more = 1; n + more <= budget_.children && more <= budget_.nodes + 1 - tree_.size(); ++more) {
-            double const each = reach * (below(v, n + more) - nodes_[at(v)].below) / more;
+        for (node_id u = v; u > 0; u = nodes_[at(u)].parent) {
+            node const& of = nodes_[at(u)];
+            reach *= chance(of.depth - 1, nodes_[at(of.parent)].children, of.rank);
+        }
+        index_t const most = std::min(budget.children - here.children, budget.nodes + 1 - size());
+        for (index_t more = 1; more <= most; ++more) {
+            double const each = reach * (below(here, here.children + more, chance) - here.below) / more;
             if (each > best.gain) best = {each, v, more};
         }
         return best;
     }
-    void push(offer const& one) {
-        if (one.gain > 0 && !(one.gain < budget_.least)) offers_.push(one);
+    void push(offer const& one, shape_budget const& budget) {
+        if (!(one.gain > 0) || one.gain < budget.least) return;
+        offers_.push_back(one);
+        std::push_heap(offers_.begin(), offers_.end());
     }
     /// Adds children of a node.
-    void add(node_id parent, index_t count) {
-        node_id const first = tree_.size();
-        for (index_t k = 0; k < count; ++k) nodes_[at(parent)].children.push_back(tree_.add(parent, 0));
-        nodes_.resize(at(tree_.size()));
-        for (node_id u = parent; u != none; u = tree_.added().parents[at(u)])
-            nodes_[at(u)].below = below(u, tree_.child_count(u));
-        push(offer_of(parent));
-        for (node_id v = first; v < tree_.size(); ++v) push(offer_of(v));
+    void add(node_id parent, index_t count, chances_by_row const& chance, shape_budget const& budget) {
+        node_id const first = size();
+        for (index_t k = 0; k < count; ++k) add_child(parent);
+        for (node_id u = parent; u != none; u = nodes_[at(u)].parent)
+            nodes_[at(u)].below = below(nodes_[at(u)], nodes_[at(u)].children, chance);
+        push(offer_of(parent, chance, budget), budget);
+        for (node_id v = first; v < size(); ++v) push(offer_of(v, chance, budget), budget);
+    }
+    void add_child(node_id parent) {
+        node_id const child = size();
+        node& up = nodes_[at(parent)];
+        node const made{parent, up.depth + 1, up.children};
+        if (up.children++ == 0) {
+            up.first_child = child;
+            ++inner_;
+        } else {
+            nodes_[at(up.last_child)].next_sibling = child;
+        }
+        up.last_child = child;
+        depth_ = std::max(depth_, made.depth);
+        nodes_.push_back(made);
     }
 
-    std::span<depth_outlook const> rows_;
-    shape_budget const& budget_;
-    std::vector<child_chances> chances_;  ///< of 0, 1, .. children, depth after depth
-    tree_builder tree_;
     std::vector<node> nodes_ = std::vector<node>(1);
-    std::priority_queue<offer> offers_;
+    std::vector<offer> offers_;  ///< a heap, the best first
+    node_id inner_ = 0;
+    std::int32_t depth_ = 0;
 };
-
-}  // namespace detail
 
 /// The tree of the most expected accepted tokens, grown best first, for rows that are all known before the first draw:
 /// those of a block drafter, one for each depth. Children are added where each adds most to the tree's
@@ -166,7 +233,9 @@ template <class Sampler>
 [[nodiscard]] topology shape_of_rows(Sampler const& sampler, std::span<depth_outlook const> rows,
                                      shape_budget const& budget) {
     budget.validate();
-    return detail::best_shape<Sampler>(sampler, rows, budget).grow();
+    shape_growth growth;
+    growth.grow(chances_by_row(sampler, rows, budget.children), budget);
+    return growth.shape();
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::draft

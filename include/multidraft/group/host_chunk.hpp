@@ -36,6 +36,10 @@ protected:
     template <class X, class Real>
     MULTIDRAFT_HD static void exponentials_of(index_t c, index_t n, X const& x, exp_nonpositive<Real> const& weight,
                                               Real& peak, Real& total) {
+        if constexpr (finite_at_candidates<X> && has_runs<X>) {
+            exponentials_of_candidates(c, n, x, weight, peak, total);
+            return;
+        }
         peak = largest(c, n, x);
         // A chunk of minus infinities has no mass (and infinity - infinity is not a number); one that holds NaN has a
         // NaN sum.
@@ -161,6 +165,26 @@ protected:
     }
 
 private:
+    /// `exponentials_of` where the other entries are minus infinity: their weights of 0 do not change a sum.
+    template <class X, class Real>
+    MULTIDRAFT_HD static void exponentials_of_candidates(index_t c, index_t n, X const& x,
+                                                         exp_nonpositive<Real> const& weight, Real& peak, Real& total) {
+        index_t const begin = c * chunk_size;
+        index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
+        X const here = x.in_chunk(begin, begin + size);
+        span<token_id const> const candidates = here.candidates();
+        auto const logit = [&](std::size_t k) { return here.only(static_cast<index_t>(k))(candidates[k]); };
+        peak = minus_infinity<Real>;
+        for (std::size_t k = 0; k < candidates.size(); ++k) peak = logit(k) > peak ? logit(k) : peak;
+        total = 0;
+        if (candidates.size() == 0) return;
+        Real const base = peak == minus_infinity<Real> ? Real(0) : peak;
+        Real lane[chunk_lanes] = {};
+        for (std::size_t k = 0; k < candidates.size(); ++k)
+            lane[candidates[k] % chunk_lanes] += weight(logit(k) - base);
+        total = pairwise_sum(lane, size < chunk_lanes ? size : chunk_lanes);
+    }
+
     static constexpr index_t block = 64;  ///< lanes processed at a time: enough to hide the latency of an addition
 
     /// Calls `body` with the function, or with its cheaper form on a run.

@@ -57,13 +57,17 @@ public:
     MULTIDRAFT_HD void barrier() const noexcept {}
 
     /// One pass, and a few sets of entries again (`detail::maxima_of_sets`); where more than `fast_top_k` entries are
-    /// wanted, and in short rows, O(n + (entries that pass the threshold) * k).
+    /// wanted, and in short rows, O(n + (entries that pass the threshold) * k). Of functions that have few finite
+    /// entries only these are looked at.
     template <class F>
     MULTIDRAFT_HD void top_k(index_t n, F const& f, span<token_id> out) const {
         check_size(n);
+        constexpr auto few = static_cast<std::size_t>(fast_top_k);
         if (out.size() == 0) return;
-        if (n > detail::maxima_of_sets::least_size && static_cast<index_t>(out.size()) <= fast_top_k &&
-            detail::maxima_of_sets::list<static_cast<std::size_t>(fast_top_k), false>(n, f, out))
+        if constexpr (finite_at_candidates<F>)
+            if (out.size() <= few && detail::list_candidates<few>(f, out)) return;
+        if (n > detail::maxima_of_sets::least_size && out.size() <= few &&
+            detail::maxima_of_sets::list<few, false>(n, f, out))
             return;
         detail::top_k_in_turn::list(n, f, out);
     }

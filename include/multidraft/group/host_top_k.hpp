@@ -166,6 +166,21 @@ private:
     }
 };
 
+/// Finds the largest entries of a function that has a few finite ones. `out` as for `maxima_of_sets`; returns false,
+/// and the list is of no use, where fewer than wanted are finite: others then follow by their indices. O(candidates *
+/// k).
+template <std::size_t N, finite_at_candidates F>
+[[nodiscard]] MULTIDRAFT_HD bool list_candidates(F const& f, span<token_id> out) {
+    using real = result_of<F>;
+    sorted_entries<real, N> found(out);
+    span<token_id const> const candidates = f.candidates();
+    for (std::size_t k = 0; k < candidates.size(); ++k) {
+        real const x = f.only(static_cast<index_t>(k))(candidates[k]);
+        if (x > minus_infinity<real> && found.takes(x)) found.insert(candidates[k], x);
+    }
+    return found.is_full();
+}
+
 /// Finds any number of the largest entries of a row, one run after the other: O(n + (entries that pass the threshold) *
 /// k).
 class top_k_in_turn {

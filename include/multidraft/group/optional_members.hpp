@@ -17,6 +17,7 @@
 //   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`, has_runs                    evaluated entry by entry
 //   entry (weights,  `is_empty_run(b)`
 //   residuals)       `may_be_nonzero(i)`, `is_dense()`    has_may_be_nonzero          every entry is computed
+//                    `candidates()`, `only(k)`            finite_at_candidates        all n entries may be finite
 //   rows             `may_have_mass(i)`,                  sparse_distribution         tokens without mass are found
 //   (`distribution`) `may_have_all_mass()`                                            by their mass
 //                    `order(i)`, `order_limit()`          has_order                   by weight; all may be taken
@@ -74,6 +75,14 @@ template <class F>
 concept has_may_be_nonzero = requires(F const& f, index_t i) {
     { f.may_be_nonzero(i) } -> std::convertible_to<bool>;
     { f.is_dense() } -> std::convertible_to<bool>;
+};
+
+/// A function that is minus infinity but at a few entries, which rise: `f.candidates()`. `f.only(k)` is the function
+/// with the k-th of these alone, and finds its value without a search.
+template <class F>
+concept finite_at_candidates = requires(F const& f, index_t k) {
+    { f.candidates() } -> std::convertible_to<span<token_id const>>;
+    { f.only(k) } -> std::same_as<F>;
 };
 
 namespace detail {

@@ -117,6 +117,12 @@ struct order_of {
             return w > 0 ? w : minus_infinity<decltype(w)>;
         }
     }
+    /// See `finite_at_candidates`.
+    [[nodiscard]] MULTIDRAFT_HD span<token_id const> candidates() const requires lists_candidates<D> {
+        return row.candidates();
+    }
+    [[nodiscard]] MULTIDRAFT_HD order_of only(index_t k) const requires lists_candidates<D> { return {row.only(k)}; }
+    /// See `has_runs`.
     [[nodiscard]] MULTIDRAFT_HD order_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {
         return {row.in_chunk(begin, end)};
     }
