@@ -222,11 +222,11 @@ TEST(shape_of_rows, corrects_the_chances_by_the_number_of_children) {
 }
 
 TEST(rates_of_row, rise_with_the_certainty_of_the_row) {
-    EXPECT_NEAR(draft::rate_of_draw(std::vector<double>{1.0}), 0.85, 1e-12);
-    EXPECT_NEAR(draft::rate_of_draw({}), 0.4, 1e-12);
-    EXPECT_NEAR(draft::rate_of_draw(std::vector<double>{0.5, 0.5}), 0.625, 1e-12);
+    EXPECT_NEAR(draft::rate_of_draw(std::vector<double>{1.0}), 0.9, 1e-12);
+    EXPECT_NEAR(draft::rate_of_draw({}), 0.45, 1e-12);
+    EXPECT_NEAR(draft::rate_of_draw(std::vector<double>{0.5, 0.5}), 0.675, 1e-12);
     draft::child_rates const rates = draft::rates_of_row(std::vector<double>{0.5, 0.5});
-    EXPECT_NEAR(rates.certain, 0.8125, 1e-12);
+    EXPECT_NEAR(rates.certain, 0.8375, 1e-12);
     EXPECT_EQ(rates.draw, draft::rate_of_draw(std::vector<double>{0.5, 0.5}));
     EXPECT_EQ(rates.other, rates.draw);
 }

@@ -79,7 +79,7 @@ struct child_rates {
 [[nodiscard]] inline double rate_of_draw(std::span<double const> likeliest) noexcept {
     double same = 0;  // the chance that two draws are the same
     for (double const q : likeliest) same += q * q;
-    return 0.4 + 0.45 * std::min(same, 1.0);
+    return 0.45 + 0.45 * std::min(same, 1.0);
 }
 
 /// The rates of all children by that. Certain children fall short of their probabilities half as much as a draw does of
