@@ -62,9 +62,10 @@ struct budget_options {
 ///
 /// The choice depends on rows and on earlier steps, on no draw of the step: every verifier is lossless for it that
 /// allows the shape. It never reads a clock; with `learns_times` false it is a function of the text's draws and the
-/// times given. Loss compared with drafting nothing is bounded as that of a `controller`. Besides, it asks seldom where
-/// drafts promise too little, and not for a while where they have lost. One verifier; the times of the draft are those
-/// of one call for all levels.
+/// times given. Loss compared with drafting nothing is bounded as that of a `controller`; the credit is larger, because
+/// drafts that pay a little lose in the first steps of many texts. Besides, it asks seldom where drafts promise too
+/// little, and not for a while where they have lost. One verifier; the times of the draft are those of one call for all
+/// levels.
 class budget_controller {
 public:
     /// Throws `invalid_input` for options out of their range and for times that `step_times::validate` refuses.

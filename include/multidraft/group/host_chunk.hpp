@@ -38,15 +38,15 @@ protected:
                                               Real& peak, Real& total) {
         if constexpr (finite_at_candidates<X> && has_runs<X>) {
             exponentials_of_candidates(c, n, x, weight, peak, total);
-            return;
+        } else {
+            peak = largest(c, n, x);
+            // A chunk of minus infinities has no mass (and infinity - infinity is not a number); one that holds NaN has
+            // a NaN sum.
+            Real const base = peak == minus_infinity<Real> ? Real(0) : peak;
+            auto const exponential = [weight, base](auto const& row, index_t i)
+                                         MULTIDRAFT_INLINE_LAMBDA { return weight(row(i) - base); };
+            total = sum(c, n, function_of<X, decltype(exponential), true>{x, exponential});
         }
-        peak = largest(c, n, x);
-        // A chunk of minus infinities has no mass (and infinity - infinity is not a number); one that holds NaN has a
-        // NaN sum.
-        Real const base = peak == minus_infinity<Real> ? Real(0) : peak;
-        auto const exponential = [weight, base](auto const& row, index_t i)
-                                     MULTIDRAFT_INLINE_LAMBDA { return weight(row(i) - base); };
-        total = sum(c, n, function_of<X, decltype(exponential), true>{x, exponential});
     }
 
     template <class F, class Real>
