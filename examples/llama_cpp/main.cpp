@@ -418,7 +418,12 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        int const result = run(argc, argv);
+        int const result = naming_options({{"temperature", "--temp"},
+                                           {"top_k", "--top-k"},
+                                           {"top_p", "--top-p"},
+                                           {"min_p", "--min-p"},
+                                           {"max_tokens", "--predict"}},
+                                          [&] { return run(argc, argv); });
         check_output();
         return result;
     } catch (std::exception const& e) {

@@ -125,11 +125,11 @@ class TensorParallel(unittest.TestCase):
             (2, ("--target", "nowhere"), "nowhere"),
             (2, ("--tree", "2xx"), "shape"),
             (2, ("--method", "block/iid", "--tree", "2x1"), "block/iid takes chains only"),
-            (2, ("--temperature", "-1"), "temperature"),
-            (2, (), "prompt.size"),
+            (2, ("--temperature", "-1"), "--temperature -1: "),
+            (2, (), "--prompt of "),
         ):
             with self.subTest(said):
-                prompt = "word " * 2000 if said == "prompt.size" else PROMPT
+                prompt = "word " * 2000 if said == "--prompt of " else PROMPT
                 done = run(on_ranks(ranks, *arguments, prompt=prompt))
                 self.assertNotEqual(done.returncode, 0)
                 self.assertEqual(done.stderr.count("tensor_parallel: "), 1, done.stderr)
