@@ -77,6 +77,7 @@ TESTED = {
     "--hidden H --intermediate I --heads N --kv-heads K --layers L":
         "{python} models/train/pad.py models/draft {work}/draft2 --hidden 128 --intermediate 300 --heads 6 --kv-heads 2 --layers 3",
     "generate --precision int8": "{generate} --precision int8 --tokens 8",
+    "generate --precision q8_0": "{generate} --precision q8_0 --tokens 8",
     "generate --precision bf16": "{generate} --precision bf16 --tokens 8",
     "generate --prompt-file FILE --drafter DIRECTORY":
         "printf 'A man\\nHe\\n' > {work}/prompts && {generate} --prompt-file {work}/prompts --drafter block --tokens 8 --tree 2x1",

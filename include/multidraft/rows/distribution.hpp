@@ -121,6 +121,7 @@ struct order_of {
     [[nodiscard]] MULTIDRAFT_HD span<token_id const> candidates() const requires lists_candidates<D> {
         return row.candidates();
     }
+    /// See `finite_at_candidates`.
     [[nodiscard]] MULTIDRAFT_HD order_of only(index_t k) const requires lists_candidates<D> { return {row.only(k)}; }
     /// See `has_runs`.
     [[nodiscard]] MULTIDRAFT_HD order_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {
