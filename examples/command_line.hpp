@@ -60,6 +60,18 @@ auto naming_options(std::initializer_list<std::pair<std::string_view, std::strin
     }
 }
 
+/// The same for what a program is told of sampling and of the length of its text: `--top-k`, `--top-p`, `--min-p`, and
+/// the options that it has for the temperature and for the most tokens.
+template <class Call>
+auto naming_sampling_options(std::string_view temperature, std::string_view tokens, Call&& call) {
+    return naming_options({{"temperature", temperature},
+                           {"top_k", "--top-k"},
+                           {"top_p", "--top-p"},
+                           {"min_p", "--min-p"},
+                           {"max_tokens", tokens}},
+                          call);
+}
+
 /// All of standard input. Throws `std::runtime_error` when it cannot be read: closed, a directory, a failing disk.
 inline std::string read_standard_input() {
     std::string text;

@@ -752,12 +752,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        int const result = naming_options({{"temperature", "--temperature"},
-                                           {"top_k", "--top-k"},
-                                           {"top_p", "--top-p"},
-                                           {"min_p", "--min-p"},
-                                           {"max_tokens", "--tokens"}},
-                                          [&] { return run(argc, argv); });
+        int const result = naming_sampling_options("--temperature", "--tokens", [&] { return run(argc, argv); });
         check_output();
         return result;
     } catch (std::exception const& e) {

@@ -418,12 +418,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        int const result = naming_options({{"temperature", "--temp"},
-                                           {"top_k", "--top-k"},
-                                           {"top_p", "--top-p"},
-                                           {"min_p", "--min-p"},
-                                           {"max_tokens", "--predict"}},
-                                          [&] { return run(argc, argv); });
+        int const result = naming_sampling_options("--temp", "--predict", [&] { return run(argc, argv); });
         check_output();
         return result;
     } catch (std::exception const& e) {

@@ -169,13 +169,9 @@ int main(int argc, char** argv) {
     {
         mpi::communicator ranks;
         try {
-            naming_options({{"temperature", "--temperature"},
-                            {"top_k", "--top-k"},
-                            {"top_p", "--top-p"},
-                            {"min_p", "--min-p"},
-                            {"max_tokens", "--tokens"},
-                            {"prompt.size", "--prompt"}},
-                           [&] { run(ranks, asked); });
+            naming_sampling_options("--temperature", "--tokens", [&] {
+                naming_options({{"prompt.size", "--prompt"}}, [&] { run(ranks, asked); });
+            });
         } catch (std::exception const& e) {
             // Errors are the same on all ranks.
             if (ranks.rank() == 0) std::cerr << "tensor_parallel: " << e.what() << '\n';
