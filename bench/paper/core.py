@@ -12,12 +12,14 @@ import threading
 from pathlib import Path
 
 from paper.estimates import *
+from support.chat_model import MODEL_FILE
 from support.made_with import commit_of_sources, processor
 from support.picture import pyplot, save
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHOWN = "sweep"  # the item whose picture a document shows; the others are left in PICTURES
 PICTURES = ROOT / "build" / "paper_tables"
+CHAT_DRAFTER = ROOT / "models" / "smollm-drafter"
 KINDS = ("scripture", "definitions", "satire")
 # The setting of all tables: prompts of each kind, tokens of a text, texts of a prompt. An interval of five texts covers
 # 84 % of the time, one of three times 36 covers 94 to 95 %.
@@ -193,6 +195,11 @@ class Item:
     make: object = None  # of a Session, gives a Table
     reason: str = ""
 
+    @property
+    def of_chat(self):
+        """Whether it is made on the chat model, by a ChatSession, and not on the shipped models."""
+        return self.name.startswith("chat.")
+
 
 ITEMS = {}
 
@@ -335,7 +342,7 @@ class Session:
             return result
         self.pending[Runner.key(job)] = job
         if "rates" in job:
-            return {"rates": {str(n): {name: [0.5] for name in RATES} for n in job["rates"]}}
+            return {"rates": {str(n): {name: [0.5] * len(job.get("questions", "1")) for name in RATES} for n in job["rates"]}}
         if "bernoulli" in job:
             cells = len(job["bernoulli"]) * len(job["targets"])
             return {"rates": {n: [0.5] * cells for n in ("multi_round", "k_seq", "otm", "recursive_rejection")}}
@@ -345,8 +352,11 @@ class Session:
         """The table of an item, and what it was made with."""
         self.name, self.used = name, []
         table = ITEMS[name].make(self)
-        return table, {**joined(self.used), "prompts": self.options.prompts, "timed_prompts": self.options.timed_prompts,
-                       "tokens": self.options.tokens, "seeds": self.options.seeds}
+        return table, {**joined(self.used), **self.setting()}
+
+    def setting(self):
+        """What of the options its tables depend on."""
+        return {name: getattr(self.options, name) for name in ("prompts", "timed_prompts", "tokens", "seeds")}
 
     def count(self, job):
         """Shows that one more job was run; those of an earlier run are not counted."""
@@ -387,3 +397,29 @@ class Session:
             table = ITEMS[name].make(self)
         jobs, self.pending = self.pending, None
         return jobs, len(table.rows)
+
+
+class ChatSession(Session):
+    """The same of a chat model and its block drafter: rates alone, along answers to questions that no drafter was trained on."""
+
+    def questions(self):
+        """{kind: [question]}."""
+        found = {}
+        for one in json.loads((CHAT_DRAFTER / "held_out.json").read_text(encoding="utf-8")):
+            found.setdefault(one["kind"], []).append(one["prompt"])
+        return {kind: of_kind[: self.options.prompts] for kind, of_kind in found.items()}
+
+    def rates(self, counts, temperature):
+        found = {n: {} for n in counts}
+        for kind, questions in self.questions().items():
+            result = self.ask({"rates": list(counts), "temperature": temperature, "questions": questions, "generated": self.options.tokens,
+                               "target": str(MODEL_FILE), "draft": str(CHAT_DRAFTER)})
+            if "error" in result:
+                sys.exit(f"paper_tables: {result['error']}")
+            for n in counts:
+                for name, values in result["rates"][str(n)].items():
+                    found[n].setdefault(name, []).extend(value_of(kind, k, v) for k, v in enumerate(values))
+        return found
+
+    def setting(self):
+        return {"questions": sum(map(len, self.questions().values())), "tokens": self.options.tokens}

@@ -17,6 +17,9 @@
 // but for ranked and greedy verification, which are measured: the part of 32 trials at each row. With "generated" the
 // rows are every sixteenth of that many tokens that the target generates after each prompt, else of the shipped texts.
 //
+// With "questions" the models are a chat model and its block drafter, "target" and "draft" their paths, and the rows
+// those along the target's answers; the draft's are of the first position of its block.
+//
 // A job {"bernoulli": [draft, ..], "targets": [..]} gives {"rates": {name: [..]}} for two candidates of two tokens.
 //
 // A job {"steps": R, "methods", "tree", "temperature", "kind", "first", "words", "tokens", "seed", "draft"} gives
@@ -35,6 +38,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "generate/methods.hpp"
@@ -58,6 +62,7 @@
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "paper/chat_pair.hpp"
 #include "paper/separate_paths.hpp"
 #include "paper/steps.hpp"
 #include "transformer/tokenizer.hpp"
@@ -304,34 +309,47 @@ std::map<std::string, double> rates_of_greedy(std::span<float const> p, std::spa
     return found;
 }
 
-/// Means over the rows of each text: laws, verifiers and bounds at the same rows.
-json rates(models& loaded, json const& job, std::vector<std::vector<token_id>> const& texts) {
-    generation_options options = options_of(job);
-    auto const counts = job.at("rates").get<std::vector<index_t>>();
-    auto const generated = job.value("generated", 0);
-    auto const every = job.value("every", std::size_t{16});
+/// The rows of both models after every `every`-th token of a text that begins with `text`; `generated` of its tokens
+/// are the target's.
+void read_rows(models& loaded, json const& job, std::vector<token_id> text, generation_options options,
+               std::size_t every, bench::row_pairs& out) {
     transformer& target = loaded[job.value("target", std::string("target"))];
     transformer& draft = loaded[job.value("draft", std::string("draft"))];
     auto const v = static_cast<std::size_t>(target.vocabulary());
-    std::map<std::string, std::map<std::string, std::vector<double>>> by_count;
+    std::size_t begin = 8;
+    if (options.max_tokens > 0) {
+        begin = text.size() - 1;
+        auto const more = autoregressive(target, text, options).tokens;
+        text.insert(text.end(), more.begin(), more.end());
+    }
+    auto const p = score(target, text);
+    auto const q = score(draft, text);
+    out.clear();
+    for (std::size_t i = begin; i + 1 < text.size(); i += every) {
+        out.target.insert(out.target.end(), p.data() + i * v, p.data() + (i + 1) * v);
+        out.draft.insert(out.draft.end(), q.data() + i * v, q.data() + (i + 1) * v);
+    }
+}
+
+/// Means over the rows of each text, which `read` gives by its number: laws, verifiers and bounds at the same rows.
+template <class Read>
+json rates(json const& job, std::size_t texts, std::size_t v, Read&& read) {
+    generation_options options = options_of(job);
+    options.max_tokens = job.value("generated", 0);
     options.seed = job.value("first", std::uint64_t{3});
+    auto const counts = job.at("rates").get<std::vector<index_t>>();
+    auto const every = job.value("every", std::size_t{16});
+    std::map<std::string, std::map<std::string, std::vector<double>>> by_count;
     std::uint64_t row = 0;  // of all texts: the seed of its trials
-    for (auto text : texts) {
-        std::size_t begin = 8;
-        if (generated > 0) {
-            begin = text.size() - 1;
-            options.max_tokens = generated;
-            auto const more = autoregressive(target, text, options).tokens;
-            text.insert(text.end(), more.begin(), more.end());
-            ++options.seed;
-        }
-        auto const p_logits = score(target, text);
-        auto const q_logits = score(draft, text);
+    bench::row_pairs pairs;
+    for (std::size_t k = 0; k < texts; ++k, ++options.seed) {
+        read(k, options, every, pairs);
+        std::size_t const rows = pairs.target.size() / v;
+        if (rows == 0) continue;
         std::map<index_t, std::map<std::string, double>> sums;
-        std::size_t rows = 0;
-        for (std::size_t i = begin; i + 1 < text.size(); i += every, ++rows, ++row) {
-            auto const p_row = std::span<float const>(p_logits).subspan(i * v, v);
-            auto const q_row = std::span<float const>(q_logits).subspan(i * v, v);
+        for (std::size_t i = 0; i < rows; ++i, ++row) {
+            auto const p_row = std::span<float const>(pairs.target).subspan(i * v, v);
+            auto const q_row = std::span<float const>(pairs.draft).subspan(i * v, v);
             auto const greedy = options.sampling.greedy();
             auto const p = greedy ? std::vector<double>() : processed(p_row, options.sampling);
             auto const q = greedy ? std::vector<double>() : processed(q_row, options.sampling);
@@ -339,12 +357,24 @@ json rates(models& loaded, json const& job, std::vector<std::vector<token_id>> c
                 for (auto const& [name, rate] : greedy ? rates_of_greedy(p_row, q_row, n) : rates_at(p, q, n, row))
                     sums[n][name] += rate;
         }
-        if (rows == 0) continue;
         for (auto const& [n, names] : sums)
             for (auto const& [name, sum] : names)
                 by_count[std::to_string(n)][name].push_back(sum / static_cast<double>(rows));
     }
     return {{"rates", by_count}};
+}
+
+/// The rates of a chat model and its block drafter along answers to questions.
+json rates_of_chat(json const& job) {
+    static std::map<std::pair<std::string, std::string>, bench::chat_pair> loaded;
+    auto const target = job.at("target").get<std::string>();
+    auto const drafter = job.at("draft").get<std::string>();
+    auto& pair = loaded.try_emplace({target, drafter}, target, drafter).first->second;
+    auto const questions = job.at("questions").get<std::vector<std::string>>();
+    return rates(job, questions.size(), pair.vocabulary(),
+                 [&](std::size_t k, generation_options const& options, std::size_t every, bench::row_pairs& out) {
+                     pair.rows_of_answer(questions[k], options, every, out);
+                 });
 }
 
 /// Two candidates of two tokens, as in Figure 1 of the RSD paper: `bernoulli` are the draft's probabilities of the
@@ -378,8 +408,9 @@ int main() {
             json result;
             try {
                 json const job = json::parse(line);
-                if (job.contains("bernoulli")) {
-                    std::cout << bernoulli(job).dump() << '\n' << std::flush;
+                if (job.contains("bernoulli") || job.contains("questions")) {
+                    result = job.contains("questions") ? rates_of_chat(job) : bernoulli(job);
+                    std::cout << result.dump() << '\n' << std::flush;
                     continue;
                 }
                 auto const& of_kind = texts.at(job.at("kind").get<std::string>());
@@ -404,7 +435,10 @@ int main() {
                 if (of_steps)
                     result = steps(loaded, job, prompts.at(0));
                 else if (job.contains("rates"))
-                    result = rates(loaded, job, prompts);
+                    result =
+                        rates(job, prompts.size(), static_cast<std::size_t>(loaded["target"].vocabulary()),
+                              [&](std::size_t k, generation_options const& options, std::size_t every,
+                                  bench::row_pairs& out) { read_rows(loaded, job, prompts[k], options, every, out); });
                 else
                     result = generate(loaded, job, prompts, shipped, tokens);
             } catch (std::exception const& e) {

@@ -21,7 +21,7 @@ import importlib  # noqa: E402
 from paper import core, estimates  # noqa: E402
 from paper.estimates import Estimate, difference, estimate, holm, judge, value_of  # noqa: E402
 
-for module in ("mcsd", "improving_mcsd", "optimal_mdsd", "mtad", "rsd", "sweep"):
+for module in ("mcsd", "improving_mcsd", "optimal_mdsd", "mtad", "rsd", "sweep", "chat"):
     importlib.import_module(f"paper.{module}")
 
 HERE = {"processor": "a processor", "commit": "abc"}
@@ -211,7 +211,7 @@ class Machines(unittest.TestCase):
 
 
 class Tables(unittest.TestCase):
-    def session(self, answer):
+    def session(self, answer, of_chat=False):
         options = argparse.Namespace(prompts=4, timed_prompts=2, tokens=16, seeds=3)
         self.asked = []
 
@@ -219,7 +219,7 @@ class Tables(unittest.TestCase):
             self.asked.append(job)
             return answer(job), {**HERE, "date": "2026-11-25"}
 
-        found = core.Session(ask, options, None)
+        found = (core.ChatSession if of_chat else core.Session)(ask, options, None)
         found.plot = lambda *a, **k: None
         return found
 
@@ -239,11 +239,12 @@ class Tables(unittest.TestCase):
             if item.make is None or name == "sweep":
                 continue
             with self.subTest(name):
-                session = self.session(self.made_up)
+                session = self.session(self.made_up, item.of_chat)
                 with estimates.planning():
                     table, made_with = session.make(name)
                 self.assertTrue(table.rows)
-                self.assertEqual(made_with, {**HERE, "date": "2026-11-25", "prompts": 4, "timed_prompts": 2, "tokens": 16, "seeds": 3})
+                setting = {"questions": 40, "tokens": 16} if item.of_chat else {"prompts": 4, "timed_prompts": 2, "tokens": 16, "seeds": 3}
+                self.assertEqual(made_with, {**HERE, "date": "2026-11-25", **setting})
                 # All that the paper has numbers or a conclusion of is compared.
                 self.assertTrue(table.comparisons or name == "rsd.figure_1", "nothing is compared")
                 for row in table.rows:
@@ -255,6 +256,12 @@ class Tables(unittest.TestCase):
         runs = session.runs("m", "1x1", 1.0)
         self.assertEqual(len(runs), 3 * 4 * 3)
         self.assertEqual(sorted({job["request"] for job in self.asked}), [0, 1, 2])
+
+    def test_a_chat_is_asked_each_held_out_question_once(self):
+        session = self.session(self.made_up, of_chat=True)
+        session.rates((1, 2), 0.7)
+        asked = [question for job in self.asked for question in job["questions"]]
+        self.assertEqual((len(self.asked), len(set(asked)), len(asked)), (10, 40, 40))
 
     def test_trees_and_thresholds_are_chosen_on_other_prompts(self):
         session = self.session(self.made_up)
