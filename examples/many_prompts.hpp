@@ -134,7 +134,7 @@ private:
 /// seeds give other draws. A prompt that is longer than the target's context ends with that error, and the others go
 /// on. Throws `invalid_input` for options out of their range before anything is printed. Returns 1 if a prompt ended
 /// with an error, else 0.
-template <batched_language_model Target, batched_language_model Draft, shape_chooser Shapes>
+template <batched_language_model Target, batched_draft_model Draft, shape_chooser Shapes>
 int continue_many(Target& target, Draft& draft, Shapes shapes, generation_options const& options,
                   many_prompts const& many) {
     using best = methods::nested_ranked_block_stratified;

@@ -285,7 +285,11 @@ std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector
     found["ranked/iid"] = measured<draft::iid, verify::ranked<law::iid>>(p, q, n, seed);
     multidraft::draft::certain_selection const chosen(draft::stratified{}, q, n);
     auto const certain = static_cast<index_t>(chosen.tokens.size());
-    found["bound/stratified"] = analysis::alpha_star_stratified(rows, certain + chosen.draws, chosen.draws);
+    // A draft that is nearly certain of its tokens may leave none to be drawn.
+    double of_certain = 0;
+    for (token_id const x : chosen.tokens) of_certain += p[static_cast<std::size_t>(x)];
+    found["bound/stratified"] =
+        chosen.draws == 0 ? of_certain : analysis::alpha_star_stratified(rows, certain + chosen.draws, chosen.draws);
     found["ranked/stratified"] = measured<draft::stratified, verify::ranked<law::stratified>>(p, q, n, seed);
     return found;
 }

@@ -407,9 +407,8 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--drafter " + drafter + ": not with --draft, " +
                                  (by_head ? "--chat, --prompt-file, " : "") +
                                  "--search, --dump-decisions or --device cuda");
-    if (candidates_option->count() > 0 && (!by_block || many_texts))
-        throw std::runtime_error(
-            "--candidates: of the rows of a block drafter for one text; name one with --drafter, and no --prompt-file");
+    if (candidates_option->count() > 0 && !by_block)
+        throw std::runtime_error("--candidates: of the rows of a block drafter; name one with --drafter");
     if (many_texts && is_from_rows(tree))
         throw std::runtime_error("--tree " + tree + ": for one text, not with --prompt-file");
     if (by_block)
@@ -612,6 +611,7 @@ int run(int argc, char** argv) {
         many.shape = shape;
         if (budget_option->count() > 0) many.budget = budget;
         if (by_block) many.drafter = block_drafter_of(target).weights();
+        many.candidates = single.candidates;
         if (draft_model && !by_states) many.draft = draft.weights();
         if (auto const* const one = first_that_fits(prompts, target.context_limit()); automatic && one != nullptr)
             many.times = times_of_many(target, draft, how, *one, options, many);

@@ -32,30 +32,49 @@ struct no_draft {
     batched_transformer const* target;
 };
 
+/// Calls `run` with the draft that a block drafter is for so many texts: by rows of all its tokens, or of a few.
+template <class Run>
+auto with_blocks(std::shared_ptr<block_drafter_weights const> const& weights, std::int32_t texts,
+                 std::int32_t candidates, Run const& run) {
+    batched_block_drafter model(weights, texts);
+    if (candidates == 0) return run(model);
+    batched_short_block_drafter few(model, candidates);
+    return run(few);
+}
+
 /// Median seconds of a block drafter's calls by the number of texts, after 64 tokens of each; every call first takes in
 /// what two more tokens left.
-std::vector<std::pair<std::int32_t, double>> seconds_of_blocks(
-    std::shared_ptr<block_drafter_weights const> const& weights, std::int32_t most) {
+template <class Model>
+std::vector<std::pair<std::int32_t, double>> seconds_of_blocks(Model& model) {
     using clock = std::chrono::steady_clock;
     constexpr std::int32_t before = 64;
     constexpr std::int32_t between = 2;
+    constexpr bool few = gives_candidates_of_batch<Model>;
+    std::int32_t const most = model.sequences();
     std::vector<std::int32_t> sizes;
     for (std::int32_t n = 1; n < most; n *= 2) sizes.push_back(n);
     sizes.push_back(most);
-    batched_block_drafter model(weights, most);
     auto const count = [](std::int32_t n) { return static_cast<std::size_t>(n); };
     std::size_t const width = count(model.feature_size());
-    std::size_t const rows = count(model.block_size()) * count(model.vocabulary());
+    std::size_t entries = count(model.vocabulary());
+    if constexpr (few) entries = count(model.candidates());
+    std::size_t const rows = count(model.block_size()) * entries;
     std::vector<float> const features(count(before) * width, 0.5F);
     std::vector<float> logits(count(most) * rows);
+    std::vector<token_id> candidates(few ? logits.size() : 0);
     std::vector<std::int32_t> all(count(most));
     std::iota(all.begin(), all.end(), 0);
     std::vector<token_id> const tokens(all.size(), 5);
     return seconds_by_size(sizes, [&](std::int32_t texts) {
         std::size_t const n = count(texts);
         auto const call = [&] {
-            model.rows(std::span(all).first(n), std::span(tokens).first(n), model.block_size(),
-                       std::span(logits).first(n * rows));
+            auto const of = std::span(all).first(n);
+            auto const last = std::span(tokens).first(n);
+            auto const to = std::span(logits).first(n * rows);
+            if constexpr (few)
+                model.rows(of, last, model.block_size(), std::span(candidates).first(n * rows), to);
+            else
+                model.rows(of, last, model.block_size(), to);
         };
         for (std::int32_t s = 0; s < texts; ++s) {
             model.start(s);
@@ -80,7 +99,8 @@ step_times times_of_many(transformer& target, transformer& draft, method const& 
     auto library =
         measure_block_times(target, how, prompt, options, many.budget, many.drafter->config().block_size()).library;
     return {.target = analysis::call_cost(seconds_of_rows(target, rows - 1)),
-            .draft = analysis::call_cost(seconds_of_blocks(many.drafter, many.parallel)),
+            .draft = analysis::call_cost(with_blocks(many.drafter, many.parallel, many.candidates,
+                                                     [](auto& model) { return seconds_of_blocks(model); })),
             .library = std::move(library),
             .draft_in_one_call = true};
 }
@@ -105,9 +125,10 @@ int generate_many(std::shared_ptr<transformer_weights const> const& target, toke
     };
     if (many.drafter) {
         many_targets.expose_features(many.drafter->target_layers());
-        batched_block_drafter blocks(many.drafter, many.parallel);
-        batched_block_draft draft(blocks);
-        return run(draft);
+        return with_blocks(many.drafter, many.parallel, many.candidates, [&](auto& model) {
+            batched_block_draft draft(model);
+            return run(draft);
+        });
     }
     if (many.draft) {
         batched_transformer many_drafts(many.draft, many.parallel);

@@ -25,6 +25,7 @@ struct many_options {
     /// What drafts: a model, or a block drafter of the target; neither: nothing.
     std::shared_ptr<transformer_weights const> draft{};
     std::shared_ptr<block_drafter_weights const> drafter{};
+    std::int32_t candidates = 0;  ///< of a row of the block drafter; 0: all its tokens
     /// With times the trees share a budget instead (`batch_controller`), of that many nodes a request in flight.
     std::optional<step_times> times{};
     std::int32_t budget = 16;

@@ -31,6 +31,41 @@ struct batched_block_drafter::implementation {
         return texts[at(sequence)];
     }
 
+    /// Refuses a call whose arguments do not fit together, takes in what is pending of its texts, and returns how many
+    /// rows it has; `width`: of a row.
+    std::size_t read_anchors(std::span<std::int32_t const> sequences, std::span<token_id const> tokens,
+                             std::int32_t depths, std::size_t logits, std::int32_t width) {
+        if (tokens.size() != sequences.size()) refuse("tokens.size", tokens.size(), "a token for each sequence");
+        if (depths < 1 || depths > w.config.block_size())
+            refuse("depths", depths, "a block has " + std::to_string(w.config.block_size()) + " rows");
+        std::size_t const rows = sequences.size() * at(depths);
+        if (logits != rows * at(width))
+            refuse("logits.size", logits, std::to_string(rows) + " rows of " + std::to_string(width));
+        std::int32_t const vocabulary = w.sizes.vocabulary;
+        anchors.clear();
+        read.clear();
+        for (std::size_t k = 0; k < sequences.size(); ++k) {
+            block_text& its = text(sequences[k]);
+            auto const number = static_cast<std::int32_t>(k);
+            if (tokens[k] < 0 || tokens[k] >= vocabulary)
+                throw failed_request(number, "token " + std::to_string(tokens[k]) + " is not in [0, " +
+                                                 std::to_string(vocabulary) + ")");
+            if (its.observed >= w.context_limit)
+                throw failed_request(
+                    number, "the text is beyond the context of " + std::to_string(w.context_limit) + " tokens");
+            anchors.push_back({&its, tokens[k]});
+            read.push_back(&its);
+        }
+        layers.take_in(read);
+        return rows;
+    }
+
+    /// Memory for so many rows over the drafter's tokens.
+    float* room(std::size_t rows) {
+        own.resize(rows * at(w.config.draft_vocabulary));
+        return own.data();
+    }
+
     std::shared_ptr<block_drafter_weights const> shared;
     block_drafter_weights::implementation const& w;
     std::deque<block_text> texts;
@@ -77,31 +112,14 @@ void batched_block_drafter::observe(std::int32_t sequence, std::span<float const
 void batched_block_drafter::rows(std::span<std::int32_t const> sequences, std::span<token_id const> tokens,
                                  std::int32_t depths, std::span<float> logits) {
     auto& my = *implementation_;
-    if (tokens.size() != sequences.size()) refuse("tokens.size", tokens.size(), "a token for each sequence");
-    if (depths < 1 || depths > block_size())
-        refuse("depths", depths, "a block has " + std::to_string(block_size()) + " rows");
-    std::size_t const rows = sequences.size() * at(depths);
-    if (logits.size() != rows * at(vocabulary()))
-        refuse("logits.size", logits.size(), std::to_string(rows) + " rows of " + std::to_string(vocabulary()));
-    my.anchors.clear();
-    my.read.clear();
-    for (std::size_t k = 0; k < sequences.size(); ++k) {
-        block_text& its = my.text(sequences[k]);
-        auto const number = static_cast<std::int32_t>(k);
-        if (tokens[k] < 0 || tokens[k] >= vocabulary())
-            throw failed_request(
-                number, "token " + std::to_string(tokens[k]) + " is not in [0, " + std::to_string(vocabulary()) + ")");
-        if (its.observed >= my.w.context_limit)
-            throw failed_request(number,
-                                 "the text is beyond the context of " + std::to_string(my.w.context_limit) + " tokens");
-        my.anchors.push_back({&its, tokens[k]});
-        my.read.push_back(&its);
-    }
-    my.layers.take_in(my.read);
+    std::size_t const rows = my.read_anchors(sequences, tokens, depths, logits.size(), vocabulary());
     bool const whole = my.w.vocabulary.is_whole();
-    if (!whole) my.own.resize(rows * at(my.w.config.draft_vocabulary));
-    my.layers.blocks(my.anchors, depths, whole ? logits.data() : my.own.data());
-    if (!whole) my.w.vocabulary.spread(my.own.data(), static_cast<std::int32_t>(rows), logits.data());
+    if (whole) {
+        my.layers.blocks(my.anchors, depths, logits.data());
+    } else {
+        my.layers.blocks(my.anchors, depths, my.room(rows));
+        my.w.vocabulary.spread(my.own.data(), static_cast<std::int32_t>(rows), logits.data());
+    }
 }
 
 void batched_block_drafter::add_parent_terms(std::span<std::int32_t const> depths, std::span<token_id const> tokens,
@@ -114,6 +132,31 @@ void batched_block_drafter::add_parent_terms(std::span<std::int32_t const> depth
             refuse("tokens", static_cast<std::int64_t>(k), tokens[k],
                    "must be in [0, " + std::to_string(vocabulary()) + ")");
     implementation_->layers.add_parent_terms(tokens, logits.data());
+}
+
+batched_short_block_drafter::batched_short_block_drafter(batched_block_drafter& model, std::int32_t candidates)
+    : model_(&model), candidates_(*model.implementation_->shared, candidates) {}
+
+void batched_short_block_drafter::rows(std::span<std::int32_t const> sequences, std::span<token_id const> tokens,
+                                       std::int32_t depths, std::span<token_id> candidates, std::span<float> logits) {
+    auto& my = *model_->implementation_;
+    if (candidates.size() != logits.size())
+        refuse("candidates.size", candidates.size(), "there is a token for each logit");
+    std::size_t const rows = my.read_anchors(sequences, tokens, depths, logits.size(), candidates_.count());
+    my.layers.blocks(my.anchors, depths, my.room(rows));
+    candidates_.choose(my.own, candidates, logits);
+}
+
+void batched_short_block_drafter::add_parent_terms(std::span<std::int32_t const> depths,
+                                                   std::span<token_id const> tokens,
+                                                   std::span<token_id const> candidates, std::span<float> logits) {
+    if (depths.size() != tokens.size()) refuse("depths.size", depths.size(), "a depth for each token");
+    std::size_t const width = at(candidates_.count());
+    if (logits.size() != tokens.size() * width) refuse("logits.size", logits.size(), "there is a row for each token");
+    if (candidates.size() != logits.size())
+        refuse("candidates.size", candidates.size(), "there is a token for each logit");
+    for (std::size_t k = 0; k < tokens.size(); ++k)
+        candidates_.add_parent_term(tokens[k], candidates.subspan(k * width, width), logits.subspan(k * width, width));
 }
 
 }  // namespace multidraft::examples

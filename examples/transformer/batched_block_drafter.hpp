@@ -9,6 +9,7 @@
 #include "multidraft/decode/batched_block_draft.hpp"
 #include "multidraft/decode/features.hpp"
 #include "transformer/block_drafter.hpp"
+#include "transformer/drafter_candidates.hpp"
 
 namespace multidraft::examples {
 
@@ -47,10 +48,50 @@ public:
                           std::span<float> logits);
 
 private:
+    friend class batched_short_block_drafter;
     struct implementation;
     std::unique_ptr<implementation> implementation_;
 };
 
 static_assert(batched_block_model<batched_block_drafter> && observes_features_of_batch<batched_block_drafter>);
+
+/// The same with rows of a few candidates, as those of a `short_block_drafter`. Satisfies
+/// `multidraft::gives_candidates_of_batch`, too.
+class batched_short_block_drafter {
+public:
+    static constexpr block_traits traits{.parent_terms = true};
+
+    /// `candidates` of a row, from 1 to the tokens that the drafter has; else throws `invalid_input`. The model belongs
+    /// to the caller and must outlive this.
+    batched_short_block_drafter(batched_block_drafter& model, std::int32_t candidates);
+
+    [[nodiscard]] std::int32_t vocabulary() const noexcept { return model_->vocabulary(); }
+    [[nodiscard]] std::int32_t context_limit() const noexcept { return model_->context_limit(); }
+    [[nodiscard]] std::int32_t block_size() const noexcept { return model_->block_size(); }
+    [[nodiscard]] std::int32_t sequences() const noexcept { return model_->sequences(); }
+    [[nodiscard]] std::int32_t feature_size() const noexcept { return model_->feature_size(); }
+    [[nodiscard]] std::int32_t candidates() const noexcept { return candidates_.count(); }
+
+    void start(std::int32_t sequence) { model_->start(sequence); }
+    void observe(std::int32_t sequence, std::span<float const> features, std::int32_t first) {
+        model_->observe(sequence, features, first);
+    }
+
+    /// Tokens, rising, and logits of the candidates of each row, with the errors of the model.
+    void rows(std::span<std::int32_t const> sequences, std::span<token_id const> tokens, std::int32_t depths,
+              std::span<token_id> candidates, std::span<float> logits);
+
+    /// Adds to each row's logits the term of the token before it.
+    void add_parent_terms(std::span<std::int32_t const> depths, std::span<token_id const> tokens,
+                          std::span<token_id const> candidates, std::span<float> logits);
+
+private:
+    batched_block_drafter* model_;
+    drafter_candidates candidates_;
+};
+
+static_assert(batched_block_model<batched_short_block_drafter> &&
+              gives_candidates_of_batch<batched_short_block_drafter> &&
+              observes_features_of_batch<batched_short_block_drafter>);
 
 }  // namespace multidraft::examples

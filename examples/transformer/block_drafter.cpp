@@ -18,17 +18,6 @@ namespace {
 
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
-/// The sum of the products of n numbers, a multiple of `kernels::lanes`.
-float product_of(float const* a, float const* b, std::size_t n) noexcept {
-    constexpr auto lanes = static_cast<std::size_t>(kernels::lanes);
-    float sums[lanes] = {};
-    for (std::size_t i = 0; i < n; i += lanes)
-        for (std::size_t l = 0; l < lanes; ++l) sums[l] += a[i + l] * b[i + l];
-    for (std::size_t half = lanes / 2; half > 0; half /= 2)
-        for (std::size_t l = 0; l < half; ++l) sums[l] += sums[l + half];
-    return sums[0];
-}
-
 }  // namespace
 
 block_drafter_weights::implementation::implementation(std::filesystem::path const& directory,
@@ -263,55 +252,23 @@ void block_drafter_model::add_parent_term(std::int32_t /*depth*/, token_id token
 }
 
 short_block_drafter::short_block_drafter(block_drafter_model& model, std::int32_t candidates)
-    : model_(&model), candidates_(candidates) {
-    auto const& w = model.implementation_->w;
-    if (candidates < 1 || candidates > w.config.draft_vocabulary)
-        refuse("candidates", candidates, "the drafter has " + std::to_string(w.config.draft_vocabulary) + " tokens");
-    base_.resize(size(w.config.block_size()) * size(w.config.draft_vocabulary));
-    if (w.of_parent == nullptr) return;
-    std::size_t const rank = size(w.config.markov_rank);
-    rank_ = size(kernels::round_up(w.config.markov_rank, kernels::lanes));
-    parent_ = aligned_array<float>(rank_);
-    entries_ = aligned_array<float>::unset(size(w.config.draft_vocabulary) * rank_);
-    std::fill_n(entries_.data(), entries_.size(), 0.0F);
-    for (std::size_t k = 0; k < size(w.config.draft_vocabulary); ++k)
-        w.entries_of_parent->read(k * rank, {entries_.data() + k * rank_, rank});
+    : model_(&model), candidates_(*model.weights(), candidates) {
+    auto const& config = model.implementation_->w.config;
+    base_.resize(size(config.block_size()) * size(config.draft_vocabulary));
 }
 
 void short_block_drafter::rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<float> logits) {
     auto& my = *model_->implementation_;
-    my.check_call(text, logits.size(), candidates_);
+    my.check_call(text, logits.size(), candidates());
     if (tokens.size() != logits.size()) refuse("tokens.size", tokens.size(), "a token for each logit");
-    std::size_t const count = logits.size() / size(candidates_);
+    std::size_t const count = logits.size() / size(candidates());
     my.call(text, static_cast<std::int32_t>(count), base_.data());
-    std::size_t const width = size(my.w.config.draft_vocabulary);
-    for (std::size_t r = 0; r < count; ++r) {
-        std::span<float const> const row = std::span<float const>(base_).subspan(r * width, width);
-        auto const found = largest_.find(row, size(candidates_));
-        if (found.not_a_number >= 0)
-            refuse("rows", static_cast<std::int64_t>(r), my.w.vocabulary.token(found.not_a_number),
-                   "the logit of this token is not a number: the drafter's file is damaged");
-        std::size_t at = r * size(candidates_);
-        for (std::int32_t const k : found.places) {
-            tokens[at] = my.w.vocabulary.token(k);
-            logits[at++] = row[size(k)];
-        }
-    }
+    candidates_.choose(std::span(base_).first(count * size(my.w.config.draft_vocabulary)), tokens, logits);
 }
 
 void short_block_drafter::add_parent_term(std::int32_t /*depth*/, token_id token, std::span<token_id const> tokens,
                                           std::span<float> logits) {
-    auto const& w = model_->implementation_->w;
-    if (w.of_parent == nullptr) return;
-    if (token < 0 || token >= vocabulary())
-        refuse("token", token, "must be in [0, " + std::to_string(vocabulary()) + ")");
-    std::int32_t const number = w.vocabulary.number_of(token);
-    if (number == none) return;
-    std::size_t const rank = size(w.config.markov_rank);
-    w.of_parent->read(size(number) * rank, {parent_.data(), rank});
-    for (std::size_t k = 0; k < tokens.size(); ++k)
-        logits[k] +=
-            product_of(parent_.data(), entries_.data() + size(w.vocabulary.number_of(tokens[k])) * rank_, rank_);
+    candidates_.add_parent_term(token, tokens, logits);
 }
 
 void block_drafter_model::project(std::span<float const> features, std::span<float> out) {

@@ -13,9 +13,8 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/block_model.hpp"
 #include "multidraft/decode/features.hpp"
-#include "transformer/aligned_array.hpp"
 #include "transformer/config.hpp"
-#include "transformer/largest_entries.hpp"
+#include "transformer/drafter_candidates.hpp"
 #include "transformer/transformer.hpp"
 
 namespace multidraft::examples {
@@ -44,6 +43,7 @@ private:
     friend class block_drafter_model;
     friend class batched_block_drafter;
     friend class block_layers;
+    friend class drafter_candidates;
     friend struct block_text;
     struct implementation;
     std::unique_ptr<implementation const> implementation_;
@@ -121,7 +121,7 @@ public:
     [[nodiscard]] std::int32_t context_limit() const noexcept { return model_->context_limit(); }
     [[nodiscard]] std::int32_t block_size() const noexcept { return model_->block_size(); }
     [[nodiscard]] std::int32_t feature_size() const noexcept { return model_->feature_size(); }
-    [[nodiscard]] std::int32_t candidates() const noexcept { return candidates_; }
+    [[nodiscard]] std::int32_t candidates() const noexcept { return candidates_.count(); }
 
     void reset() noexcept { model_->reset(); }
     void keep(std::int32_t positions) { model_->keep(positions); }
@@ -137,12 +137,8 @@ public:
 
 private:
     block_drafter_model* model_;
-    std::int32_t candidates_;
+    drafter_candidates candidates_;
     std::vector<float> base_;  ///< the rows of a call over the drafter's tokens
-    largest_entries largest_;
-    std::size_t rank_ = 0;          ///< of W1 and W2, with zeros up to whole vectors
-    aligned_array<float> entries_;  ///< W2
-    aligned_array<float> parent_;
 };
 
 static_assert(gives_candidates<short_block_drafter> && adds_parent_terms<short_block_drafter> &&

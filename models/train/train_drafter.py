@@ -47,8 +47,9 @@ class Sequences:
 
     def refresh(self):
         for kind in ("sampled", "corpus"):
-            names = sorted(glob.glob(os.path.join(self.directory, f"{kind}-*.tokens.npy")))
-            self.files[kind] = [name[: -len(".tokens.npy")] for name in names]
+            # Prompts of the same kind have tokens alone.
+            names = sorted(glob.glob(os.path.join(self.directory, f"{kind}-*.states.npy")))
+            self.files[kind] = [name[: -len(".states.npy")] for name in names]
 
     def batch(self, size):
         tokens, states = [], []

@@ -322,6 +322,110 @@ TEST(batch_step, rows_may_be_anywhere) {
     EXPECT_EQ(tokens(true), tokens(false));
 }
 
+/// The likeliest tokens of each row, rising, with their logits; and the same rows with minus infinity elsewhere.
+struct few_candidates {
+    static constexpr std::size_t count = 12;
+    std::vector<token_id> tokens;
+    std::vector<float> logits, whole;
+
+    explicit few_candidates(std::vector<float> const& rows) : whole(rows.size(), -INFINITY) {
+        std::size_t const v = at(vocabulary);
+        for (std::size_t first = 0; first < rows.size(); first += v) {
+            std::vector<token_id> order(v);
+            for (std::size_t x = 0; x < v; ++x) order[x] = static_cast<token_id>(x);
+            // Rows that nothing reads are not numbers.
+            auto const less = [&](token_id a, token_id b) { return rows[first + at(a)] > rows[first + at(b)]; };
+            if (!std::isnan(rows[first])) std::stable_sort(order.begin(), order.end(), less);
+            order.resize(count);
+            std::sort(order.begin(), order.end());
+            for (token_id const x : order) {
+                tokens.push_back(x);
+                logits.push_back(rows[first + at(x)]);
+                whole[first + at(x)] = rows[first + at(x)];
+            }
+        }
+    }
+    [[nodiscard]] candidate_batch<float> view() const {
+        return {logit_batch<float>(rows_of_batch<float>{logits.data(), 0, vocabulary}), tokens.data(), count};
+    }
+};
+
+template <class Sampler, class Verifier>
+void expect_candidates_to_be_whole_rows() {
+    batch_step<Sampler, Verifier> step;
+    std::vector<std::size_t> const slot{0, 1, 2, 3, 4};
+    std::size_t accepted = 0;
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+        auto requests = some_requests();
+        std::vector<std::vector<token_id>> results[2];
+        for (int const few : {0, 1}) {
+            cached_model target(target_law, requests.size());
+            cached_model draft(target_law, requests.size());  // so that much is accepted
+            step.start();
+            for (auto& r : requests)
+                step.add({.text = r.text, .shape = &r.shape, .seed = 100 * seed + r.seed, .sampling = r.sampling});
+            for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
+                draft.forward(in, slot);
+                few_candidates const rows(draft.rows);
+                if (few != 0)
+                    step.draw(host_threads(2), rows.view());
+                else
+                    step.draw(host_threads(2), rows_of_batch<float>{rows.whole.data(), 0, vocabulary});
+            }
+            target.forward(step.target_inputs(), slot);
+            few_candidates const rows(draft.rows);
+            if (few != 0)
+                step.verify(host_threads(2), target.view(), rows.view());
+            else
+                step.verify(host_threads(2), target.view(), rows_of_batch<float>{rows.whole.data(), 0, vocabulary});
+            auto& result = results[few];
+            result.emplace_back(step.trees().tokens, step.trees().tokens + step.trees().nodes);
+            for (std::int32_t b = 0; b < step.requests(); ++b) {
+                result.emplace_back(step.tokens(b).begin(), step.tokens(b).end());
+                accepted += step.accepted(b).size();
+            }
+        }
+        ASSERT_EQ(results[0], results[1]) << seed;
+    }
+    EXPECT_GT(accepted, 20U);
+}
+
+TEST(batch_step, rows_of_a_few_candidates_are_rows_without_the_other_tokens) {
+    expect_candidates_to_be_whole_rows<draft::sequential, verify::recursive_rejection<law::sequential>>();
+    expect_candidates_to_be_whole_rows<draft::stratified, verify::nested_ranked_block<law::stratified>>();
+    expect_candidates_to_be_whole_rows<draft::sequential, verify::traversal<law::sequential>>();
+    expect_candidates_to_be_whole_rows<draft::sequential, verify::naive<law::sequential>>();
+}
+
+TEST(batch_step, candidates_are_checked_and_may_be_missing_where_nothing_is_drawn) {
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    cached_model target(target_law, 1);
+    topology const shape = chain(1);
+    std::vector<token_id> const text{1, 2};
+    step.start();
+    step.add({.text = text, .shape = &shape, .seed = 1});
+    auto const in = step.next_level();
+    std::vector<float> const logits(in.size() * 3, 0.0F);
+    std::vector<token_id> tokens(in.size() * 3, 5);
+    auto const rows = [&](index_t count) {
+        return candidate_batch<float>(logit_batch<float>(rows_of_batch<float>{logits.data(), 0, vocabulary}),
+                                      tokens.data(), count);
+    };
+    EXPECT_EQ(refusal([&] { step.draw(host_threads(1), rows(61)); }),
+              "draft.candidates = 61: a row has 1 candidate or more, and no more than its 60 tokens");
+    EXPECT_NE(refusal([&] { step.draw(host_threads(1), rows(3)); }).find("draft.tokens"), std::string::npos);
+    for (std::size_t k = 0; k < tokens.size(); ++k) tokens[k] = static_cast<token_id>(k % 3);
+    step.draw(host_threads(1), rows(3));
+    EXPECT_TRUE(step.next_level().empty());
+    EXPECT_LT(step.trees().tokens[1], 3);
+
+    step.start();
+    step.add({.text = text, .seed = 2});
+    target.forward(step.target_inputs(), {0});
+    step.verify(host_threads(1), target.view(), candidate_batch<float>{});
+    EXPECT_EQ(step.tokens(0).size(), 1U);
+}
+
 TEST(batch_step, masks_are_numbered_as_the_rows) {
     using step_type = batch_step<draft::sequential, verify::traversal<law::sequential>>;
     topology const shape = branching({2, 2});

@@ -173,11 +173,64 @@ static_assert(batched_block_model<many_blocks> && observes_features_of_batch<man
 static_assert(drafts_in_one_call<batched_block_draft<many_blocks>>);
 static_assert(observes_features_of_batch<batched_block_draft<many_blocks>>);
 
+/// The same models with rows of every other token.
+std::int32_t constexpr few = testing::many::vocabulary / 2;
+constexpr std::int32_t token_of(std::int32_t k) { return 2 * k; }
+
+struct one_short_block : one_block {
+    [[nodiscard]] std::int32_t candidates() const { return few; }
+    void rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<float> logits) {
+        std::vector<float> whole(logits.size() / static_cast<std::size_t>(few) *
+                                 static_cast<std::size_t>(vocabulary()));
+        one_block::rows(text, whole);
+        for (std::size_t k = 0; k < logits.size(); ++k) {
+            std::size_t const row = k / static_cast<std::size_t>(few);
+            tokens[k] = token_of(static_cast<std::int32_t>(k % static_cast<std::size_t>(few)));
+            logits[k] = whole[row * static_cast<std::size_t>(vocabulary()) + static_cast<std::size_t>(tokens[k])];
+        }
+    }
+    void add_parent_term(std::int32_t depth, token_id token, std::span<token_id const> tokens,
+                         std::span<float> logits) const {
+        for (std::size_t i = 0; i < tokens.size(); ++i)
+            logits[i] += term(depth, token, static_cast<std::size_t>(tokens[i]));
+    }
+};
+static_assert(gives_candidates<one_short_block>);
+
+class many_short_blocks : public many_blocks {
+public:
+    using many_blocks::many_blocks;
+
+    [[nodiscard]] std::int32_t candidates() const { return few; }
+    void rows(std::span<std::int32_t const> of, std::span<token_id const> last, std::int32_t depths,
+              std::span<token_id> tokens, std::span<float> logits) {
+        auto const v = static_cast<std::size_t>(vocabulary());
+        std::vector<float> whole(of.size() * static_cast<std::size_t>(depths) * v);
+        many_blocks::rows(of, last, depths, whole);
+        for (std::size_t k = 0; k < logits.size(); ++k) {
+            tokens[k] = token_of(static_cast<std::int32_t>(k % static_cast<std::size_t>(few)));
+            logits[k] = whole[k / static_cast<std::size_t>(few) * v + static_cast<std::size_t>(tokens[k])];
+        }
+    }
+    void add_parent_terms(std::span<std::int32_t const> depths, std::span<token_id const> of,
+                          std::span<token_id const> tokens, std::span<float> logits) const {
+        for (std::size_t k = 0; k < tokens.size(); ++k) {
+            std::size_t const row = k / static_cast<std::size_t>(few);
+            logits[k] += term(depths[row], of[row], static_cast<std::size_t>(tokens[k]));
+        }
+    }
+};
+static_assert(gives_candidates_of_batch<many_short_blocks>);
+static_assert(drafts_in_one_call<batched_block_draft<many_short_blocks>>);
+static_assert(batched_candidate_model<batched_block_draft<many_short_blocks>> &&
+              !batched_language_model<batched_block_draft<many_short_blocks>>);
+
+template <class Block = one_block>
 std::vector<token_id> text_alone(asked const& a, topology const& shape) {
     table_model<float> target(vocabulary, law_of_target());
-    one_block block;
-    return make_speculative<verifier_type>(target, block_drafter<one_block, sampler_type>(block, shape))(a.prompt,
-                                                                                                         a.options)
+    Block block;
+    return make_speculative<verifier_type>(target, block_drafter<Block, sampler_type>(block, shape))(a.prompt,
+                                                                                                     a.options)
         .tokens;
 }
 
@@ -192,12 +245,13 @@ std::vector<asked> requests_of(std::size_t count, std::uint64_t seed) {
     return requests;
 }
 
-TEST(batched_block_draft, texts_are_those_of_each_request_alone) {
+template <class Blocks, class Block>
+void expect_texts_of_each_alone() {
     auto const requests = requests_of(60, 1);
     for (topology const& shape : {branching({3, 1, 1}), branching({2, 2}), chain(1)})
         for (std::int32_t const sequences : {1, 4, 60}) {
             feature_targets target(sequences);
-            many_blocks model(sequences);
+            Blocks model(sequences);
             batched_block_draft draft(model);
             host_threads const threads(2);
             // Prompts are read five tokens at a time.
@@ -211,13 +265,21 @@ TEST(batched_block_draft, texts_are_those_of_each_request_alone) {
             std::int64_t accepted = 0;
             for (auto const& f : done) {
                 EXPECT_EQ(f.error, "");
-                EXPECT_EQ(f.result.tokens, text_alone(requests[static_cast<std::size_t>(f.ticket)], shape)) << f.ticket;
+                EXPECT_EQ(f.result.tokens, text_alone<Block>(requests[static_cast<std::size_t>(f.ticket)], shape))
+                    << f.ticket;
                 accepted += f.result.metrics.accepted;
             }
             EXPECT_GT(accepted, 50);
             EXPECT_EQ(loop.metrics().draft_calls, model.calls);
             EXPECT_LE(model.calls, loop.metrics().target_calls);
         }
+}
+
+TEST(batched_block_draft, texts_are_those_of_each_request_alone) {
+    expect_texts_of_each_alone<many_blocks, one_block>();
+}
+TEST(batched_block_draft, so_are_those_by_rows_of_a_few_candidates) {
+    expect_texts_of_each_alone<many_short_blocks, one_short_block>();
 }
 
 TEST(batched_block_draft, sequences_are_used_again) {

@@ -146,14 +146,15 @@ TEST(batched_block_drafter, rows_of_fewer_tokens_and_of_published_layouts) {
     fs::remove_all(directory);
 }
 
-TEST(batched_block_drafter, texts_are_those_of_each_request_alone) {
-    auto const target_weights = shipped_target(2);
-    auto const weights = shipped_drafter(target_weights, 2);
+/// The loop over many requests has the texts of the loop over each of them.
+template <class Blocks, class Block>
+void expect_texts_of_each_alone(std::shared_ptr<transformer_weights const> const& target_weights,
+                                std::shared_ptr<block_drafter_weights const> const& weights, Blocks& blocks,
+                                Block& block) {
     auto const prompts = multidraft::testing::several_prompts();
     for (topology const& shape : {branching({2, 2, 1}), chain(6)}) {
-        batched_transformer target(target_weights, 4);
+        batched_transformer target(target_weights, blocks.sequences());
         target.expose_features(weights->target_layers());
-        batched_block_drafter blocks(weights, 4);
         batched_block_draft draft(blocks);
         host_threads const threads(2);
         auto loop =
@@ -165,19 +166,35 @@ TEST(batched_block_drafter, texts_are_those_of_each_request_alone) {
         ASSERT_EQ(done.size(), prompts.size());
         transformer alone(target_weights);
         alone.expose_features(weights->target_layers());
-        block_drafter_model model(weights);
         std::int64_t accepted = 0;
         for (auto const& f : done) {
             auto const k = static_cast<std::size_t>(f.ticket);
             EXPECT_EQ(f.error, "");
-            auto const one =
-                make_speculative<verifier_type>(alone, block_drafter<block_drafter_model, sampler_type>(model, shape))(
-                    prompts[k], options_of_request(k));
+            auto const one = make_speculative<verifier_type>(alone, block_drafter<Block, sampler_type>(block, shape))(
+                prompts[k], options_of_request(k));
             EXPECT_EQ(f.result.tokens, one.tokens) << k;
             accepted += f.result.metrics.accepted;
         }
         EXPECT_GT(accepted, 20);
     }
+}
+
+TEST(batched_block_drafter, texts_are_those_of_each_request_alone) {
+    auto const target = shipped_target(2);
+    auto const weights = shipped_drafter(target, 2);
+    batched_block_drafter many(weights, 4);
+    block_drafter_model one(weights);
+    expect_texts_of_each_alone(target, weights, many, one);
+}
+
+TEST(batched_block_drafter, so_are_those_by_rows_of_a_few_candidates) {
+    auto const target = shipped_target(2);
+    auto const weights = shipped_drafter(target, 2);
+    batched_block_drafter all(weights, 4);
+    batched_short_block_drafter many(all, 64);
+    block_drafter_model whole(weights);
+    short_block_drafter one(whole, 64);
+    expect_texts_of_each_alone(target, weights, many, one);
 }
 
 TEST(batched_block_drafter, refusals) {
@@ -208,6 +225,18 @@ TEST(batched_block_drafter, refusals) {
     EXPECT_EQ(refusal([&] { model.rows(sequences, tokens, 1, logits); }), "0: token 4096 is not in [0, 4096)");
     EXPECT_EQ(refusal([&] { model.add_parent_terms(sequences, tokens, logits); }),
               "tokens[0] = 4096: must be in [0, 4096)");
+    EXPECT_EQ(refusal([&] { batched_short_block_drafter(model, 4097); }),
+              "candidates = 4097: the drafter has 4096 tokens");
+    batched_short_block_drafter few(model, 2);
+    token_id candidates[] = {0, 1, 2, 3};
+    EXPECT_EQ(refusal([&] { few.rows(sequences, tokens, 1, candidates, std::span(logits).first(5)); }),
+              "candidates.size = 4: there is a token for each logit");
+    EXPECT_EQ(refusal([&] { few.rows(sequences, tokens, 2, candidates, std::span(logits).first(4)); }),
+              "logits.size = 4: 4 rows of 2");
+    EXPECT_EQ(refusal([&] { few.add_parent_terms(sequences, tokens, candidates, std::span(logits).first(4)); }),
+              "token = 4096: must be in [0, 4096)");
+    EXPECT_EQ(refusal([&] { few.add_parent_terms(sequences, tokens, candidates, std::span(logits).first(2)); }),
+              "logits.size = 2: there is a row for each token");
     std::int32_t const layer[] = {8};
     batched_transformer target(shipped_target(1), 1);
     EXPECT_EQ(refusal([&] { target.expose_features(layer); }), "layers[0] = 8: the model has layers 0 to 7");

@@ -19,6 +19,7 @@
 #include "multidraft/batch/detail/step_adjustments.hpp"
 #include "multidraft/batch/detail/step_arrays.hpp"
 #include "multidraft/batch/detail/step_methods.hpp"
+#include "multidraft/batch/detail/step_rows.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
@@ -56,7 +57,8 @@ namespace MULTIDRAFT_NAMESPACE {
 /// never reads an accepted leaf; `in_draft` counts that, and the draft reads its token in the next step.
 ///
 /// `q` and `p` are logits, indexed by input; with `row_of` the engine may leave out rows that nothing reads (see
-/// `step_inputs::scored`), and `q` may be empty where nothing was drawn. Masks and biases are numbered the same way.
+/// `step_inputs::scored`), and `q` may be empty where nothing was drawn. Masks and biases are numbered the same way. A
+/// draft whose rows have a few candidates gives a `candidate_batch`, of which no sampling parameters are read.
 /// Rows are processed with the requests' sampling parameters, so trees are verified as they were drawn; nodes that were
 /// drawn with a mask or a bias are not verified without one, nor the other way round.
 ///
@@ -163,19 +165,19 @@ public:
 
     /// Draws the children of the nodes that `next_level` returned. `q`: the draft's logits, row `first_row + k` for
     /// input k. Throws as `draft_batch`, or on a stream returns the error, with nothing drawn.
-    template <detail::step_policy<Methods> P, class T, class Layout>
-    auto draw(P const& policy, rows_of_batch<T, Layout> const& q) {
+    template <detail::step_policy<Methods> P, detail::rows_of_step Rows>
+    auto draw(P const& policy, Rows const& q) {
         return draw_from(
             policy, q, [](auto const& rows) { return rows; }, false);
     }
 
     /// The same with masks and biases.
-    template <detail::step_policy<Methods> P, class T, class Layout>
-    auto draw(P const& policy, rows_of_batch<T, Layout> const& q, logit_adjustments const& adjustments) {
+    template <detail::step_policy<Methods> P, detail::whole_rows Rows>
+    auto draw(P const& policy, Rows const& q, logit_adjustments const& adjustments) {
         return draw_from(
             policy, q,
             [&](auto const& rows) {
-                return adjusted_batch<T, Layout>(rows, adjustments_of(draft_, drawn_nodes(), adjustments));
+                return adjusted_batch(rows, detail::adjustments_of_nodes(draft_, drawn_nodes(), adjustments));
             },
             true);
     }
@@ -203,21 +205,22 @@ public:
     /// Verifies the trees. `p`: the target's logits, row k for input k of `target_inputs`; `q`: as at the draws. Throws
     /// as `verify_batch`, and for nodes that were drawn with a mask or a bias and have none now, or the other way
     /// round, where the verifier reads the draft's rows; or on a stream returns the error. Nothing is verified then.
-    template <detail::step_policy<Methods> P, class T, class Layout, class U, class LayoutOfDraft>
-    auto verify(P const& policy, rows_of_batch<T, Layout> const& p, rows_of_batch<U, LayoutOfDraft> const& q) {
-        return verify_rows(policy, rows_of(target_, all_nodes(), p, requests_.sampling),
-                           rows_of(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling), false);
+    template <detail::step_policy<Methods> P, detail::whole_rows Target, detail::rows_of_step Draft>
+    auto verify(P const& policy, Target const& p, Draft const& q) {
+        return verify_rows(policy, detail::rows_of_nodes(target_, all_nodes(), p, requests_.sampling),
+                           detail::rows_of_nodes(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling),
+                           false);
     }
 
     /// The same with masks and biases of either model.
-    template <detail::step_policy<Methods> P, class T, class Layout, class U, class LayoutOfDraft>
-    auto verify(P const& policy, rows_of_batch<T, Layout> const& p, logit_adjustments const& of_target,
-                rows_of_batch<U, LayoutOfDraft> const& q, logit_adjustments const& of_draft) {
-        auto const target = rows_of(target_, all_nodes(), p, requests_.sampling);
-        auto const draft = rows_of(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling);
-        return verify_rows(policy, adjusted_batch<T, Layout>(target, adjustments_of(target_, all_nodes(), of_target)),
-                           adjusted_batch<U, LayoutOfDraft>(draft, adjustments_of(draft_, all_nodes(), of_draft)),
-                           true);
+    template <detail::step_policy<Methods> P, detail::whole_rows Target, detail::whole_rows Draft>
+    auto verify(P const& policy, Target const& p, logit_adjustments const& of_target, Draft const& q,
+                logit_adjustments const& of_draft) {
+        auto const target = detail::rows_of_nodes(target_, all_nodes(), p, requests_.sampling);
+        auto const draft = detail::rows_of_nodes(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling);
+        return verify_rows(policy,
+                           adjusted_batch(target, detail::adjustments_of_nodes(target_, all_nodes(), of_target)),
+                           adjusted_batch(draft, detail::adjustments_of_nodes(draft_, all_nodes(), of_draft)), true);
     }
 
     /// The tokens by which the text of request b grows: those of the accepted nodes, and the one that follows.
@@ -291,18 +294,6 @@ private:
         return group + 1 < groups_.size() ? groups_[group + 1].first : decoded();
     }
 
-    /// Rows from a node of the call and a request on.
-    template <class Rows>
-    [[nodiscard]] static Rows from(Rows rows, std::int64_t node, std::int32_t request) {
-        rows.row_of += node;
-        rows.sampling += request;
-        if constexpr (detail::has_adjustments<Rows>) {
-            rows.adjustments.allowed_of += node;
-            rows.adjustments.bias_of += node;
-        }
-        return rows;
-    }
-
     /// The nodes of a call: those whose children are drawn, or all.
     [[nodiscard]] auto drawn_nodes() const noexcept {
         return std::pair(static_cast<std::int64_t>(level_.node_index.size()),
@@ -312,30 +303,11 @@ private:
         return std::pair(trees_.nodes(), [](std::int64_t i) { return i; });
     }
 
-    template <class T, class Layout, class Nodes>
-    static logit_batch<T, Layout> rows_of(detail::step_model& model, Nodes const& nodes, rows_of_batch<T, Layout> rows,
-                                          std::vector<sampling_params> const& sampling) {
-        auto const number = [rows](std::int64_t row) { return rows.row(row); };
-        rows.row_of = model.numbers(model.rows, nodes.first, nodes.second, 0, number);
-        return logit_batch<T, Layout>(rows, batch_sampling{sampling.data(), {}, {}, nullptr});
-    }
-    template <class Nodes>
-    static logit_adjustments adjustments_of(detail::step_model& model, Nodes const& nodes, logit_adjustments all) {
-        auto const mask = [all](std::int64_t row) { return all.mask_number(row); };
-        auto const bias = [all](std::int64_t row) { return all.bias_number(row); };
-        auto const allowed_of = model.numbers(model.allowed, nodes.first, nodes.second, none, mask);
-        all.bias_of = model.numbers(model.biases, nodes.first, nodes.second, none, bias);
-        all.allowed_of = allowed_of;
-        return all;
-    }
-
     /// The draft's rows. Where none is read there need be none: those of the target take their place.
-    template <class T, class Layout, class Rows>
-    [[nodiscard]] rows_of_batch<T, Layout> or_unread(rows_of_batch<T, Layout> q, Rows const& p) const noexcept {
-        if (q.data != nullptr || q.vocabulary != 0 || (adjustments_.has_draws() && reads_draft())) return q;
-        q.data = static_cast<T const*>(static_cast<void const*>(p.data));
-        q.vocabulary = p.vocabulary;
-        return q;
+    template <class Rows, class Target>
+    [[nodiscard]] Rows or_unread(Rows const& q, Target const& p) const noexcept {
+        bool const needed = adjustments_.has_draws() && reads_draft();
+        return q.data != nullptr || q.vocabulary != 0 || needed ? q : detail::unread_rows(q, p);
     }
 
     /// Whether a verifier of the step reads the draft's rows.
@@ -351,15 +323,16 @@ private:
                     adjustments_.check(b, trees_, draft_, adjusted);
     }
 
-    template <class P, class T, class Layout, class Adjust>
-    auto draw_from(P const& policy, rows_of_batch<T, Layout> const& q, Adjust const& adjust, bool adjusted) {
+    template <class P, class Rows, class Adjust>
+    auto draw_from(P const& policy, Rows const& q, Adjust const& adjust, bool adjusted) {
         return detail::checked(
             policy,
             [&] {
                 require(phase_ == phase::drawing, "draw", "`next_level` returns the nodes whose children are drawn");
             },
             [&] {
-                return draw_level(policy, adjust(rows_of(draft_, drawn_nodes(), q, requests_.draft_sampling)),
+                return draw_level(policy,
+                                  adjust(detail::rows_of_nodes(draft_, drawn_nodes(), q, requests_.draft_sampling)),
                                   adjusted);
             });
     }
@@ -381,7 +354,7 @@ private:
             return methods_.draw(method, policy,
                                  level_batch{end - begin, level.requests + begin, level.nodes + begin,
                                              level.wanted + begin, level.depths + begin},
-                                 from(rows, begin, 0), requests_.view(), mine);
+                                 detail::rows_from(rows, begin, 0), requests_.view(), mine);
         };
         using error = decltype(draw_entries(std::declval<choice const&>(), 0, 0));
         std::int32_t end = 0;
@@ -407,9 +380,9 @@ private:
             std::int64_t const nodes = trees_.offsets()[first];
             auto const bytes =
                 methods_.workspace_size(method, policy, trees.requests, trees_.largest(), trees_.deepest());
-            return methods_.verify(method, policy, trees, from(p, nodes, first), from(q, nodes, first),
-                                   requests_.view(first), verdicts_.out(nodes, first),
-                                   workspace(verdicts_.scratch.of(bytes)));
+            return methods_.verify(method, policy, trees, detail::rows_from(p, nodes, first),
+                                   detail::rows_from(q, nodes, first), requests_.view(first),
+                                   verdicts_.out(nodes, first), workspace(verdicts_.scratch.of(bytes)));
         };
         return detail::checked(
             policy,

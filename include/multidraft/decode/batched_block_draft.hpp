@@ -20,12 +20,32 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
+/// A `batched_block_model` whose rows have a few candidates: `candidates()` of a row; `rows` and `add_parent_terms`
+/// have one more argument, before the logits, their tokens, which `rows` writes, rising in each row.
+template <class M>
+concept gives_candidates_of_batch = requires(M& model, M const& fixed, std::span<std::int32_t const> sequences,
+                                             std::span<token_id const> tokens, std::span<token_id> candidates,
+                                             std::span<logit_of<M>> logits) {
+    { fixed.candidates() } -> std::convertible_to<std::int32_t>;
+    model.rows(sequences, tokens, std::int32_t{1}, candidates, logits);
+};
+
 namespace detail {
+
+template <class M>
+concept gives_rows_of_batch = requires(M& model, std::span<std::int32_t const> sequences,
+                                       std::span<token_id const> tokens, std::span<logit_of<M>> logits) {
+    model.rows(sequences, tokens, std::int32_t{1}, logits);
+};
 
 template <class M>
 concept has_parent_terms_of_batch = requires(M& model, std::span<std::int32_t const> depths,
                                              std::span<token_id const> tokens, std::span<logit_of<M>> logits) {
     model.add_parent_terms(depths, tokens, logits);
+}
+|| requires(M& model, std::span<std::int32_t const> depths, std::span<token_id const> tokens,
+            std::span<logit_of<M>> logits) {
+    model.add_parent_terms(depths, tokens, tokens, logits);
 };
 
 }  // namespace detail
@@ -37,28 +57,28 @@ concept has_parent_terms_of_batch = requires(M& model, std::span<std::int32_t co
 /// - `rows(sequences, tokens, depths, logits)`: for each of these sequences, whose text ends with that token, the
 ///   `depths` first rows of V logits, one after another.
 /// - `add_parent_terms(depths, tokens, logits)`, where `traits.parent_terms`: adds to each row of V logits, a copy of a
-///   row of that depth, the term of the token before it.
+///   row of that depth, the term of the token before it;
+///   for rows of a few candidates, the members of `gives_candidates_of_batch`.
 ///
 /// Rows of a sequence have the same bits whatever the others are. An error of one request alone is thrown as
 /// `failed_request`, whose number is the sequence's in the call. A model that reads the target's hidden states
 /// `observes_features_of_batch`.
 template <class M>
-concept batched_block_model = requires(M& model, M const& fixed, std::span<std::int32_t const> sequences,
-                                       std::span<token_id const> tokens, std::span<logit_of<M>> logits) {
+concept batched_block_model = requires(M const& fixed) {
     { M::traits } -> std::convertible_to<block_traits>;
     requires(M::traits.parent_terms == detail::has_parent_terms_of_batch<M>);
     { fixed.vocabulary() } -> std::convertible_to<std::int32_t>;
     { fixed.context_limit() } -> std::convertible_to<std::int32_t>;
     { fixed.block_size() } -> std::convertible_to<std::int32_t>;
     { fixed.sequences() } -> std::convertible_to<std::int32_t>;
-    model.rows(sequences, tokens, std::int32_t{1}, logits);
+    requires detail::gives_rows_of_batch<M> || gives_candidates_of_batch<M>;
 };
 
 /// A draft of many sequences that makes the rows of a step in one call. `begin_step(depths)`: the next call of
 /// `forward` is the first of a step whose trees have so many levels at most, and the rows of `block_size()` levels
 /// there are.
 template <class D>
-concept drafts_in_one_call = batched_language_model<D> && requires(D& draft, D const& fixed, std::int32_t depths) {
+concept drafts_in_one_call = batched_draft_model<D> && requires(D& draft, D const& fixed, std::int32_t depths) {
     { fixed.block_size() } -> std::convertible_to<std::int32_t>;
     draft.begin_step(depths);
 };
@@ -69,11 +89,12 @@ concept drafts_in_one_call = batched_language_model<D> && requires(D& draft, D c
 ///     batched_block_draft draft(model);
 ///     auto loop = make_continuous_batching<Sampler, Verifier>(target, draft, threads, fixed_shapes(chain(4)));
 ///
-/// The model belongs to the caller and must outlive this. Memory: `depths` rows of V logits for each request in flight.
+/// The model belongs to the caller and must outlive this. Memory: `depths` rows for each request in flight.
 template <batched_block_model Model>
 class batched_block_draft {
 public:
     using logit = logit_of<Model>;
+    static constexpr bool sparse = gives_candidates_of_batch<Model>;
 
     /// Of this model.
     explicit batched_block_draft(Model& model) : model_(&model) {}
@@ -95,36 +116,31 @@ public:
         blocks_.clear();
     }
 
+    /// Tokens of a row, where it has a few.
+    [[nodiscard]] std::int32_t candidates() const requires sparse {
+        return std::min(model_->candidates(), model_->vocabulary());
+    }
+
     /// See `batched_language_model`: rows of nodes, from those of the first call of the step. O(V) for each, without
     /// the model's part. Throws `invalid_input` for a node that is deeper than `begin_step` was told, or whose root was
     /// not in the first call.
-    void forward(step_inputs const& in, std::span<std::int32_t const> sequence_of, std::span<logit> logits) {
-        auto const v = static_cast<std::size_t>(vocabulary());
-        if (logits.size() != in.scored.size() * v)
-            refuse("logits.size", logits.size(), "there is a row for each scored input");
-        if (in.scored.empty()) return;
-        if (blocks_.empty()) make_rows(in, sequence_of);
-        rows_.depths.clear();
-        rows_.tokens.clear();
-        for (std::size_t k = 0; k < in.scored.size(); ++k) {
-            auto const input = static_cast<std::size_t>(in.scored[k]);
-            auto const its = std::ranges::find(blocks_, in.requests[input], &block::request);
-            if (its == blocks_.end())
-                refuse("in.requests", in.scored[k], in.requests[input], "its root was not in the first call");
-            std::int32_t const depth = in.positions[input] - its->root;
-            if (depth < 0 || depth >= depths_)
-                refuse("in.positions", in.scored[k], in.positions[input],
-                       "the step has " + std::to_string(depths_) + " levels from " + std::to_string(its->root) + " on");
-            auto const number = static_cast<std::size_t>(its - blocks_.begin());
-            auto const row =
-                base_.begin() + static_cast<std::ptrdiff_t>(
-                                    (number * static_cast<std::size_t>(depths_) + static_cast<std::size_t>(depth)) * v);
-            std::copy_n(row, v, logits.begin() + static_cast<std::ptrdiff_t>(k * v));
-            rows_.depths.push_back(depth);
-            rows_.tokens.push_back(in.tokens[input]);
-        }
+    void forward(step_inputs const& in, std::span<std::int32_t const> sequence_of,
+                 std::span<logit> logits) requires(!sparse) {
+        copy_rows(in, sequence_of, {}, logits);
         if constexpr (Model::traits.parent_terms)
-            of_requests(in, [&] { model_->add_parent_terms(rows_.depths, rows_.tokens, logits); });
+            if (!in.scored.empty())
+                of_requests(in, [&] { model_->add_parent_terms(arguments_.depths, arguments_.tokens, logits); });
+    }
+    /// See `batched_candidate_model`: the same, O(candidates) for each.
+    void forward(step_inputs const& in, std::span<std::int32_t const> sequence_of, std::span<token_id> tokens,
+                 std::span<logit> logits) requires sparse {
+        copy_rows(in, sequence_of, tokens, logits);
+        if constexpr (Model::traits.parent_terms)
+            if (!in.scored.empty())
+                of_requests(in, [&] {
+                    model_->add_parent_terms(arguments_.depths, arguments_.tokens, std::span<token_id const>(tokens),
+                                             logits);
+                });
     }
 
     /// Nothing: the model keeps what it reads by itself.
@@ -160,19 +176,64 @@ private:
         }
     }
 
+    /// Entries of a row.
+    [[nodiscard]] std::size_t width() const {
+        if constexpr (sparse)
+            return static_cast<std::size_t>(candidates());
+        else
+            return static_cast<std::size_t>(vocabulary());
+    }
+
+    /// Copies the rows of the scored inputs, and notes their depths and tokens.
+    void copy_rows(step_inputs const& in, std::span<std::int32_t const> sequence_of, std::span<token_id> tokens,
+                   std::span<logit> logits) {
+        std::size_t const entries = in.scored.size() * width();
+        if (logits.size() != entries) refuse("logits.size", logits.size(), "there is a row for each scored input");
+        if (sparse && tokens.size() != entries) refuse("tokens.size", tokens.size(), "there is a token for each logit");
+        if (in.scored.empty()) return;
+        if (blocks_.empty()) make_rows(in, sequence_of);
+        arguments_.depths.clear();
+        arguments_.tokens.clear();
+        for (std::size_t k = 0; k < in.scored.size(); ++k) {
+            auto const input = static_cast<std::size_t>(in.scored[k]);
+            auto const its = std::ranges::find(blocks_, in.requests[input], &block::request);
+            if (its == blocks_.end())
+                refuse("in.requests", in.scored[k], in.requests[input], "its root was not in the first call");
+            std::int32_t const depth = in.positions[input] - its->root;
+            if (depth < 0 || depth >= depths_)
+                refuse("in.positions", in.scored[k], in.positions[input],
+                       "the step has " + std::to_string(depths_) + " levels from " + std::to_string(its->root) + " on");
+            auto const number = static_cast<std::size_t>(its - blocks_.begin());
+            std::size_t const first =
+                (number * static_cast<std::size_t>(depths_) + static_cast<std::size_t>(depth)) * width();
+            std::copy_n(base_.data() + first, width(), logits.data() + k * width());
+            if constexpr (sparse) std::copy_n(base_tokens_.data() + first, width(), tokens.data() + k * width());
+            arguments_.depths.push_back(depth);
+            arguments_.tokens.push_back(in.tokens[input]);
+        }
+    }
+
     /// The rows of all requests whose roots are in the call.
     void make_rows(step_inputs const& in, std::span<std::int32_t const> sequence_of) {
         std::vector<block> blocks;
-        rows_.sequences.clear();
-        rows_.tokens.clear();
+        arguments_.sequences.clear();
+        arguments_.tokens.clear();
         for (std::int64_t const k : in.scored) {
             auto const input = static_cast<std::size_t>(k);
             blocks.push_back({in.requests[input], in.positions[input]});
-            rows_.sequences.push_back(sequence_of[static_cast<std::size_t>(in.requests[input])]);
-            rows_.tokens.push_back(in.tokens[input]);
+            arguments_.sequences.push_back(sequence_of[static_cast<std::size_t>(in.requests[input])]);
+            arguments_.tokens.push_back(in.tokens[input]);
         }
-        base_.resize(blocks.size() * static_cast<std::size_t>(depths_) * static_cast<std::size_t>(vocabulary()));
-        of_requests(in, [&] { model_->rows(rows_.sequences, rows_.tokens, depths_, std::span<logit>(base_)); });
+        base_.resize(blocks.size() * static_cast<std::size_t>(depths_) * width());
+        of_requests(in, [&] {
+            if constexpr (sparse) {
+                base_tokens_.resize(base_.size());
+                model_->rows(arguments_.sequences, arguments_.tokens, depths_, std::span<token_id>(base_tokens_),
+                             std::span<logit>(base_));
+            } else {
+                model_->rows(arguments_.sequences, arguments_.tokens, depths_, std::span<logit>(base_));
+            }
+        });
         blocks_ = std::move(blocks);
     }
 
@@ -186,7 +247,8 @@ private:
     std::int32_t depths_ = 0;
     std::vector<block> blocks_;  ///< of the step's requests; empty before its first call
     std::vector<logit> base_;
-    arguments rows_;
+    std::vector<token_id> base_tokens_;  ///< of the rows' candidates
+    arguments arguments_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

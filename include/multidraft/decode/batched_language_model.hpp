@@ -14,6 +14,18 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
+namespace detail {
+
+template <class M>
+concept has_sequences = requires(M& model, M const& fixed, std::int32_t sequence, std::span<std::int32_t const> kept) {
+    { fixed.vocabulary() } -> std::convertible_to<std::int32_t>;
+    { fixed.context_limit() } -> std::convertible_to<std::int32_t>;
+    { fixed.sequences() } -> std::convertible_to<std::int32_t>;
+    model.keep(sequence, sequence, kept);
+};
+
+}  // namespace detail
+
 /// A decoder-only model with a key-value cache for each of several sequences.
 ///
 /// - `vocabulary()`, `context_limit()`: as those of a `language_model`.
@@ -27,15 +39,24 @@ namespace MULTIDRAFT_NAMESPACE {
 /// A token's logits are a function of the tokens that it attends to, in the same bits whatever else is in the call. An
 /// error of one request alone is thrown as `failed_request`; then no cache counts as changed.
 template <class M>
-concept batched_language_model = requires(M& model, M const& fixed, step_inputs const& in,
-                                          std::span<std::int32_t const> numbers, std::span<logit_of<M>> logits,
-                                          std::int32_t sequence) {
-    { fixed.vocabulary() } -> std::convertible_to<std::int32_t>;
-    { fixed.context_limit() } -> std::convertible_to<std::int32_t>;
-    { fixed.sequences() } -> std::convertible_to<std::int32_t>;
+concept batched_language_model = detail::has_sequences<M> &&
+    requires(M& model, step_inputs const& in, std::span<std::int32_t const> numbers, std::span<logit_of<M>> logits) {
     model.forward(in, numbers, logits);
-    model.keep(sequence, sequence, numbers);
 };
+
+/// The same with rows of a few candidates, for drafts: `forward(in, sequence_of, tokens, logits)` writes the tokens of
+/// a row, `candidates()` of them, rising, and their logits. All other tokens have no mass.
+template <class M>
+concept batched_candidate_model = detail::has_sequences<M> &&
+    requires(M& model, M const& fixed, step_inputs const& in, std::span<std::int32_t const> numbers,
+             std::span<token_id> tokens, std::span<logit_of<M>> logits) {
+    { fixed.candidates() } -> std::convertible_to<std::int32_t>;
+    model.forward(in, numbers, tokens, logits);
+};
+
+/// What drafts for many sequences: a model with rows of all tokens, or of a few.
+template <class M>
+concept batched_draft_model = batched_language_model<M> || batched_candidate_model<M>;
 
 /// Thrown by a `batched_language_model` that cannot go on with one request of a call: the others are not concerned.
 class failed_request : public std::runtime_error {

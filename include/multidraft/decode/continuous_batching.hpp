@@ -71,7 +71,7 @@ struct batching_options {
 /// were before `step`.
 ///
 /// The models and the threads belong to the caller and must outlive the loop. For one thread at a time.
-template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_language_model Draft,
+template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_draft_model Draft,
           shape_chooser Shapes = fixed_shapes>
 class continuous_batching {
     static_assert(std::is_same_v<Shapes, fixed_shapes> || !Sampler::law::traits.addressed_by_text,
@@ -89,7 +89,11 @@ public:
     /// them, for features of another size than the draft reads, and for options out of range.
     continuous_batching(Target& target, Draft& draft, host_threads const& threads, Shapes shapes = {},
                         batching_options const& options = {})
-        : models_{target, draft}, shapes_(std::move(shapes)), threads_(threads), options_(options) {
+        : models_{target, draft},
+          shapes_(std::move(shapes)),
+          threads_(threads),
+          options_(options),
+          now_(target, draft) {
         if (draft.vocabulary() != target.vocabulary())
             refuse("draft.vocabulary", draft.vocabulary(),
                    "the target has " + std::to_string(target.vocabulary()) + " tokens");
@@ -103,7 +107,6 @@ public:
                        "the target exposes " + std::to_string(target.feature_size()) + " numbers for a token");
         if (options.prompt_tokens < 1)
             refuse("prompt_tokens", options.prompt_tokens, "a step reads 1 token of a prompt or more");
-        now_.q.logits.resize(static_cast<std::size_t>(draft.vocabulary()));  // there are rows, drafts or not
         queues_.free.resize(static_cast<std::size_t>(target.sequences()));
         for (std::size_t k = 0; k < queues_.free.size(); ++k)
             queues_.free[k] = static_cast<std::int32_t>(queues_.free.size() - 1 - k);
@@ -293,7 +296,6 @@ private:
     }
 
     void draw() {
-        std::int32_t const vocabulary = models_.draft.vocabulary();
         if constexpr (in_one_call) models_.draft.begin_step(now_.deepest);
         double const before = metrics_.time.draft;
         std::int64_t const calls = metrics_.draft_calls;
@@ -302,26 +304,25 @@ private:
             double const before_call = metrics_.time.draft;
             {
                 detail::stopwatch const time(metrics_.time.draft);
-                models_.draft.forward(in, now_.sequences, now_.q.of_call(in, vocabulary));
+                now_.q.read(models_.draft, in, now_.sequences);
             }
             if (drafting == 0) drafting = static_cast<std::int32_t>(in.scored.size());
             if (!in_one_call || (metrics_.draft_calls == calls && drafting > 0)) ++metrics_.draft_calls;
             if constexpr (learns_from_calls<Shapes> && !in_one_call)
                 shapes_.learn_draft_call(static_cast<std::int32_t>(in.size()), metrics_.time.draft - before_call);
             detail::stopwatch const time(metrics_.time.sample);
-            now_.step.draw(threads_, now_.q.view(vocabulary));
+            now_.step.draw(threads_, now_.q.view());
         }
         if constexpr (learns_from_calls<Shapes> && in_one_call)
             if (drafting > 0) shapes_.learn_draft_call(drafting, metrics_.time.draft - before);
     }
 
     void verify() {
-        std::int32_t const vocabulary = models_.target.vocabulary();
         auto const in = now_.step.target_inputs();
         double const before = metrics_.time.target;
         {
             detail::stopwatch const time(metrics_.time.target);
-            models_.target.forward(in, now_.sequences, now_.p.of_call(in, vocabulary));
+            now_.p.read(models_.target, in, now_.sequences);
             ++metrics_.target_calls;
         }
         if constexpr (by_features) now_.features.begin(in);
@@ -330,7 +331,7 @@ private:
             if (in.scored.size() == in.size())
                 shapes_.learn_target_call(static_cast<std::int32_t>(in.size()), metrics_.time.target - before);
         detail::stopwatch const time(metrics_.time.verify);
-        now_.step.verify(threads_, now_.p.view(vocabulary), now_.q.view(vocabulary));
+        now_.step.verify(threads_, now_.p.view(), now_.q.view());
     }
 
     /// Keeps the accepted entries and emits tokens; requests that end leave.
@@ -418,6 +419,8 @@ private:
     }
 
     struct one_step {
+        one_step(Target const& target, Draft const& draft) : p(target), q(draft) {}
+
         batch_step<Sampler, Verifier> step;
         std::vector<request*> order;                            ///< of the step's requests
         std::vector<std::pair<request*, std::int32_t>> pieces;  ///< of prompts: to which token they go
@@ -425,8 +428,8 @@ private:
         std::vector<std::int32_t> sequences, entries;
         std::int32_t deepest = 0;  ///< level of the step's trees
         detail::kept_features features;
-        detail::scored_rows<logit_of<Target>> p;
-        detail::scored_rows<logit_of<Draft>> q;
+        detail::scored_rows<Target> p;
+        detail::scored_rows<Draft> q;
     };
 
     both_models models_;
@@ -439,7 +442,7 @@ private:
 };
 
 /// The loop of these models: `make_continuous_batching<Sampler, Verifier>(target, draft, threads, shapes, options)`.
-template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_language_model Draft,
+template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_draft_model Draft,
           shape_chooser Shapes = fixed_shapes>
 [[nodiscard]] auto make_continuous_batching(Target& target, Draft& draft, host_threads const& threads,
                                             Shapes shapes = {}, batching_options const& options = {}) {
