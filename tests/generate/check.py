@@ -144,14 +144,17 @@ class Generate(unittest.TestCase):
                 self.assertEqual([one["token_ids"] for one in together[:-1]], [one["token_ids"] for one in one_by_one[:-1]])
                 (alone,) = objects("--prompt", PROMPT, *block, "--tree", "2x1", "--seed", "4")
                 self.assertEqual(alone["token_ids"], together[0]["token_ids"])
+                few = [*block, "--candidates", "16", "--tree", "2x1x1", "--seed", "4"]
+                *shorter, whole = objects("--prompt-file", str(file), *few, "--parallel", "3")
+                self.assertGreater(whole["accepted"], 0)
+                (alone,) = objects("--prompt", PROMPT, *few)
+                self.assertEqual(alone["token_ids"], shorter[0]["token_ids"])
                 self.assertEqual(objects("--prompt-file", str(file), *block)[-1]["errors"], 0)
                 for more in (["--seed", "4"], ["--method", "nested_ranked_block/stratified"]):
                     self.assertGreater(objects("--prompt-file", str(file), *block, *more)[-1]["drafted"], 0)
-                for more, reason in ((["--tree", "best"], "for one text, not with --prompt-file"),
-                                     (["--candidates", "8"], "for one text")):
-                    refused = run("--prompt-file", str(file), *block, *more)
-                    self.assertEqual(refused.returncode, 1)
-                    self.assertIn(reason, refused.stderr)
+                refused = run("--prompt-file", str(file), *block, "--tree", "best")
+                self.assertEqual(refused.returncode, 1)
+                self.assertIn("for one text, not with --prompt-file", refused.stderr)
             plain = run("--prompt-file", "-", "--tokens", "8", "--method", "autoregressive", text="\n".join(lines))
             self.assertEqual(len(plain.stdout.splitlines()) >= len(lines), True)
             for more, reason in ((["--stream"], "--prompt-file: not with"), (["--method", "block/iid"], "not by block/iid")):

@@ -68,6 +68,12 @@ TEST(kokkos_batch_step, steps_are_those_of_the_host) {
     expect_the_hosts_steps_on_a_space<draft::stratified, verify::nested_ranked_block<law::stratified>>();
 }
 
+TEST(kokkos_batch_step, rows_may_have_a_few_candidates) {
+    using sampler = draft::stratified;
+    using verifier = verify::nested_ranked_block<law::stratified>;
+    expect_the_hosts_steps_by_candidates<sampler, verifier, steps_on_space<sampler, verifier>>(61, 20, 6);
+}
+
 TEST(kokkos_batch_step, throws_as_the_host_does_and_changes_nothing) {
     using steps = steps_on_space<draft::sequential, verify::recursive_rejection<law::sequential>>;
     engine_of_steps<steps, contiguous> engine(61);

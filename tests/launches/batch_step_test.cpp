@@ -52,6 +52,10 @@ TEST_F(batch_step_on_a_stream, verifiers_may_need_scratch_or_read_no_draft) {
     mt::expect_the_hosts_steps_on<sampler, verify::naive<law::sequential>, contiguous>(stream, 61, 4);
 }
 
+TEST_F(batch_step_on_a_stream, rows_may_have_a_few_candidates) {
+    mt::expect_the_hosts_steps_by_candidates<sampler, verifier, on_stream>(61, 20, 4, stream);
+}
+
 /// Requests with an odd number get even tokens only, and those with an even number a bias.
 template <class Steps>
 struct adjustments {

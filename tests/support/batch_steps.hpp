@@ -16,6 +16,8 @@
 #include "multidraft/batch/device_step.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/rows/row_view.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -61,6 +63,23 @@ struct write_logit {
         h = mixed(h ^ static_cast<std::uint64_t>(k % vocabulary));
         auto const level = 16 * (h & 1023U) + (mixed(h) & noise);
         rows[in.first_row * vocabulary + k] = static_cast<float>(static_cast<std::int32_t>(level)) * 0x1p-10F;
+    }
+};
+
+/// Of each row the logits of a few tokens, with these.
+struct write_candidates {
+    float const* rows;
+    float* few;
+    token_id* tokens;
+    std::int64_t first_row;
+    index_t vocabulary, count;
+
+    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
+        std::int64_t const row = first_row + k / count;
+        index_t const between = vocabulary / count;
+        auto const token = static_cast<token_id>(between * (k % count) + row % between);
+        few[first_row * count + k] = rows[row * vocabulary + token];
+        tokens[first_row * count + k] = token;
     }
 };
 
@@ -144,6 +163,28 @@ public:
         }
         read(steps.step.target_inputs(), target_, 0);
         expect_success([&] { return steps.step.verify(steps.policy, rows(target_), rows(draft_)); });
+        return finish(requests);
+    }
+
+    /// The same by rows of a few candidates of the draft.
+    std::vector<std::vector<std::int32_t>> advance_by_candidates(std::vector<request_of_steps>& requests,
+                                                                 index_t count) {
+        static_assert(std::is_same_v<Layout, contiguous>);
+        start(requests);
+        typename Steps::template array<float> few(most_rows * static_cast<std::size_t>(count));
+        typename Steps::template array<token_id> tokens(most_rows * static_cast<std::size_t>(count));
+        candidate_batch<float> const q(logit_batch<float>(few.data(), 0, vocabulary_), tokens.data(), count);
+        for (auto in = steps.step.next_level(); !in.empty(); in = steps.step.next_level()) {
+            read(in, draft_, 511);
+            expect_success([&] {
+                return for_each(steps.policy, static_cast<std::int64_t>(in.size()) * count,
+                                write_candidates{draft_.logits.data(), few.data(), tokens.data(), in.first_row,
+                                                 vocabulary_, count});
+            });
+            expect_success([&] { return steps.step.draw(steps.policy, q); });
+        }
+        read(steps.step.target_inputs(), target_, 0);
+        expect_success([&] { return steps.step.verify(steps.policy, rows(target_), q); });
         return finish(requests);
     }
 
@@ -250,6 +291,19 @@ void expect_the_hosts_steps(index_t vocabulary, int count, Where const&... where
     for (auto const& r : here) tokens += r.text.size();
     for (auto const& r : requests_of_steps()) tokens -= r.text.size();
     EXPECT_GE(tokens, static_cast<std::size_t>(count) * (here.size() + 1));
+}
+
+/// The same by rows of a few candidates.
+template <class Sampler, class Verifier, class Steps, class... Where>
+void expect_the_hosts_steps_by_candidates(index_t vocabulary, index_t candidates, int count, Where const&... where) {
+    engine_of_steps<steps_on_host<Sampler, Verifier>, contiguous> host(vocabulary);
+    engine_of_steps<Steps, contiguous> device(vocabulary, where...);
+    auto here = requests_of_steps();
+    auto there = here;
+    for (int k = 0; k < count; ++k) {
+        auto const expected = host.advance_by_candidates(here, candidates);
+        ASSERT_EQ(device.advance_by_candidates(there, candidates), expected) << "step " << k;
+    }
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::testing
