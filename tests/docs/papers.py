@@ -16,6 +16,7 @@ STATES = ("proved", "checked", "tested", "run", "not run", "missing", "not here"
 INEQUALITIES = (7, 49, 77, 78)  # of all rows: checked on random ones
 ROOMS = ("include/multidraft", "tests", ".")
 LINE = re.compile(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$")
+OF_CHAT = re.compile(r"^\| `(chat\.\w+)` \| (.+?) \| (.+?) \|$")  # a table of the chat model: what it is, its state
 CODE = re.compile(r"`([^`]+)`")
 
 
@@ -27,6 +28,12 @@ def shown_by(made):
             counts[verdict] = counts.get(verdict, 0) + count
     listed = ", ".join(f"{counts[v]} {v}" for v in ("same sign", "no difference found", "other sign", "holds by mathematics") if counts.get(v))
     return "run" + (f": {listed}" if listed else "")
+
+
+def state_of_chat(row, items):
+    """The state of a table of the chat model."""
+    item = items[row[1]]
+    return shown_by([(item, "")]) if item["state"].startswith("run") else "not run"
 
 
 def state_of_runs(row, items):
@@ -50,6 +57,9 @@ def fixed(text, listed):
         found = row and state_of_runs(row, items)
         if found and (found[1] or not row[6].startswith(found[0])):
             lines[k] = line[:row.start(6)] + found[0] + line[row.end(6):]
+        chat = OF_CHAT.match(line)
+        if chat and chat[1] in items:
+            lines[k] = line[:chat.start(3)] + state_of_chat(chat, items) + line[chat.end(3):]
     return "\n".join(lines) + "\n"
 
 
@@ -77,8 +87,11 @@ def faults(text, listed, root):
         expected = state_of_runs(m, items)
         if expected and not (state == expected[0] if expected[1] else state.startswith(expected[0])):
             found.append(f"item {number}: its state is {expected[0]}")
+    for m in filter(None, map(OF_CHAT.match, text.splitlines())):
+        if m[1] in items and m[3] != state_of_chat(m, items):
+            found.append(f"{m[1]}: its state is {state_of_chat(m, items)}")
     for code in CODE.findall(text):
-        if re.fullmatch(r"\w+\.(table|figure)_\d+", code):
+        if re.fullmatch(r"\w+\.(\w+_)?(table|figure)_\d+", code):
             mentioned.add(code)
             if code not in items:
                 found.append(f"bench/paper_tables has no {code}")
