@@ -110,20 +110,28 @@ public:
 
     [[nodiscard]] std::int32_t candidates() const requires gives_candidates<Model> { return model_.candidates(); }
 
-    /// `rows` and `add_parent_term` of the model, whichever it has.
-    template <class... Rows>
-    void rows(std::span<token_id const> text, Rows... rows) requires requires(Model& m) {
-        m.rows(text, rows...);
+    /// `rows` and `add_parent_term` of the model.
+    void rows(std::span<token_id const> text, std::span<float> logits) requires requires(Model& m) {
+        m.rows(text, logits);
     }
     {
         forget(observed_);
-        model_.rows(text, rows...);
+        model_.rows(text, logits);
     }
-    template <class... Rows>
-    void add_parent_term(std::int32_t depth, token_id token, Rows... row) requires requires(Model& m) {
-        m.add_parent_term(depth, token, row...);
+    void add_parent_term(std::int32_t depth, token_id token, std::span<float> row) requires requires(Model& m) {
+        m.add_parent_term(depth, token, row);
     }
-    { model_.add_parent_term(depth, token, row...); }
+    { model_.add_parent_term(depth, token, row); }
+
+    /// `read` and `candidates_after` of the model, where its rows have a few candidates.
+    void read(std::span<token_id const> text, std::int32_t depths) requires gives_candidates<Model> {
+        forget(observed_);
+        model_.read(text, depths);
+    }
+    void candidates_after(std::int32_t depth, token_id token, std::span<token_id> tokens,
+                          std::span<float> logits) requires gives_candidates<Model> {
+        model_.candidates_after(depth, token, tokens, logits);
+    }
 
 private:
     void forget(std::int32_t from) {

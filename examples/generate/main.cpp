@@ -182,7 +182,7 @@ int run(int argc, char** argv) {
     std::int32_t candidates = 0;
     auto* const candidates_option =
         app.add_option("--candidates", candidates,
-                       "block drafter: only so many of the likeliest tokens of its rows; 0: all (default: 128 with a "
+                       "block drafter: only so many of the likeliest tokens of its rows; 0: all (default: 256 with a "
                        "drafter that has fewer tokens than the target, else 0; nested_ranked_block/stratified only)")
             ->check(CLI::Range(0, 1 << 30));
     app.add_option("--tokenizer", tokenizer_file,

@@ -56,12 +56,9 @@ std::vector<std::pair<std::int32_t, double>> seconds_of_blocks(Model& model) {
     sizes.push_back(most);
     auto const count = [](std::int32_t n) { return static_cast<std::size_t>(n); };
     std::size_t const width = count(model.feature_size());
-    std::size_t entries = count(model.vocabulary());
-    if constexpr (few) entries = count(model.candidates());
-    std::size_t const rows = count(model.block_size()) * entries;
+    [[maybe_unused]] std::size_t const rows = count(model.block_size()) * count(model.vocabulary());
     std::vector<float> const features(count(before) * width, 0.5F);
-    std::vector<float> logits(count(most) * rows);
-    std::vector<token_id> candidates(few ? logits.size() : 0);
+    std::vector<float> logits(few ? 0 : count(most) * rows);
     std::vector<std::int32_t> all(count(most));
     std::iota(all.begin(), all.end(), 0);
     std::vector<token_id> const tokens(all.size(), 5);
@@ -70,11 +67,10 @@ std::vector<std::pair<std::int32_t, double>> seconds_of_blocks(Model& model) {
         auto const call = [&] {
             auto const of = std::span(all).first(n);
             auto const last = std::span(tokens).first(n);
-            auto const to = std::span(logits).first(n * rows);
             if constexpr (few)
-                model.rows(of, last, model.block_size(), std::span(candidates).first(n * rows), to);
+                model.read(of, last, model.block_size());
             else
-                model.rows(of, last, model.block_size(), to);
+                model.rows(of, last, model.block_size(), std::span(logits).first(n * rows));
         };
         for (std::int32_t s = 0; s < texts; ++s) {
             model.start(s);

@@ -51,7 +51,7 @@ struct method {
 };
 
 /// Tokens of a row of a block drafter that has fewer tokens than its target, unless told otherwise.
-inline constexpr std::int32_t default_candidates = 128;
+inline constexpr std::int32_t default_candidates = 256;
 
 /// Children of a node, at most, in trees from the rows of a block drafter.
 inline constexpr std::int32_t most_children_from_rows = 16;

@@ -1,5 +1,6 @@
 #include "transformer/batched_block_drafter.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <string>
@@ -31,16 +32,19 @@ struct batched_block_drafter::implementation {
         return texts[at(sequence)];
     }
 
-    /// Refuses a call whose arguments do not fit together, takes in what is pending of its texts, and returns how many
-    /// rows it has; `width`: of a row.
-    std::size_t read_anchors(std::span<std::int32_t const> sequences, std::span<token_id const> tokens,
-                             std::int32_t depths, std::size_t logits, std::int32_t width) {
+    /// How many rows a call has. Refuses one whose arguments do not fit together.
+    [[nodiscard]] std::size_t rows_of(std::span<std::int32_t const> sequences, std::span<token_id const> tokens,
+                                      std::int32_t depths) const {
         if (tokens.size() != sequences.size()) refuse("tokens.size", tokens.size(), "a token for each sequence");
         if (depths < 1 || depths > w.config.block_size())
             refuse("depths", depths, "a block has " + std::to_string(w.config.block_size()) + " rows");
-        std::size_t const rows = sequences.size() * at(depths);
-        if (logits != rows * at(width))
-            refuse("logits.size", logits, std::to_string(rows) + " rows of " + std::to_string(width));
+        return sequences.size() * at(depths);
+    }
+
+    /// The same, and takes in what is pending of its texts.
+    std::size_t read_anchors(std::span<std::int32_t const> sequences, std::span<token_id const> tokens,
+                             std::int32_t depths) {
+        std::size_t const rows = rows_of(sequences, tokens, depths);
         std::int32_t const vocabulary = w.sizes.vocabulary;
         anchors.clear();
         read.clear();
@@ -112,7 +116,10 @@ void batched_block_drafter::observe(std::int32_t sequence, std::span<float const
 void batched_block_drafter::rows(std::span<std::int32_t const> sequences, std::span<token_id const> tokens,
                                  std::int32_t depths, std::span<float> logits) {
     auto& my = *implementation_;
-    std::size_t const rows = my.read_anchors(sequences, tokens, depths, logits.size(), vocabulary());
+    std::size_t const rows = my.rows_of(sequences, tokens, depths);
+    if (logits.size() != rows * at(vocabulary()))
+        refuse("logits.size", logits.size(), std::to_string(rows) + " rows of " + std::to_string(vocabulary()));
+    my.read_anchors(sequences, tokens, depths);
     bool const whole = my.w.vocabulary.is_whole();
     if (whole) {
         my.layers.blocks(my.anchors, depths, logits.data());
@@ -137,26 +144,41 @@ void batched_block_drafter::add_parent_terms(std::span<std::int32_t const> depth
 batched_short_block_drafter::batched_short_block_drafter(batched_block_drafter& model, std::int32_t candidates)
     : model_(&model), candidates_(*model.implementation_->shared, candidates) {}
 
-void batched_short_block_drafter::rows(std::span<std::int32_t const> sequences, std::span<token_id const> tokens,
-                                       std::int32_t depths, std::span<token_id> candidates, std::span<float> logits) {
+void batched_short_block_drafter::read(std::span<std::int32_t const> sequences, std::span<token_id const> tokens,
+                                       std::int32_t depths) {
     auto& my = *model_->implementation_;
-    if (candidates.size() != logits.size())
-        refuse("candidates.size", candidates.size(), "there is a token for each logit");
-    std::size_t const rows = my.read_anchors(sequences, tokens, depths, logits.size(), candidates_.count());
+    std::size_t const rows = my.read_anchors(sequences, tokens, depths);
     my.layers.blocks(my.anchors, depths, my.room(rows));
-    candidates_.choose(my.own, candidates, logits);
+    blocks_ = static_cast<std::int32_t>(sequences.size());
+    depths_ = depths;
 }
 
-void batched_short_block_drafter::add_parent_terms(std::span<std::int32_t const> depths,
-                                                   std::span<token_id const> tokens,
-                                                   std::span<token_id const> candidates, std::span<float> logits) {
+void batched_short_block_drafter::candidates_after(std::span<std::int32_t const> blocks,
+                                                   std::span<std::int32_t const> depths,
+                                                   std::span<token_id const> tokens, std::span<token_id> candidates,
+                                                   std::span<float> logits) {
+    auto& my = *model_->implementation_;
+    if (blocks.size() != tokens.size()) refuse("blocks.size", blocks.size(), "a sequence of the call for each token");
     if (depths.size() != tokens.size()) refuse("depths.size", depths.size(), "a depth for each token");
-    std::size_t const width = at(candidates_.count());
-    if (logits.size() != tokens.size() * width) refuse("logits.size", logits.size(), "there is a row for each token");
-    if (candidates.size() != logits.size())
-        refuse("candidates.size", candidates.size(), "there is a token for each logit");
+    if (candidates.size() != tokens.size() * at(candidates_.count()))
+        refuse("candidates.size", candidates.size(), "there is a row for each token");
+    if (logits.size() != candidates.size()) refuse("logits.size", logits.size(), "there is a logit for each candidate");
+    for (std::size_t k = 0; k < tokens.size(); ++k) {
+        auto const number = static_cast<std::int64_t>(k);
+        if (blocks[k] < 0 || blocks[k] >= blocks_)
+            refuse("blocks", number, blocks[k], "the last call has " + std::to_string(blocks_) + " sequences");
+        if (depths[k] < 0 || depths[k] >= depths_)
+            refuse("depths", number, depths[k], "the last call has the rows of " + std::to_string(depths_) + " depths");
+        if (tokens[k] < 0 || tokens[k] >= vocabulary())
+            refuse("tokens", number, tokens[k], "must be in [0, " + std::to_string(vocabulary()) + ")");
+    }
+    std::size_t const width = at(my.w.config.draft_vocabulary);
+    rows_.resize(tokens.size() * width);
     for (std::size_t k = 0; k < tokens.size(); ++k)
-        candidates_.add_parent_term(tokens[k], candidates.subspan(k * width, width), logits.subspan(k * width, width));
+        std::copy_n(my.own.data() + (at(blocks[k]) * at(depths_) + at(depths[k])) * width, width,
+                    rows_.data() + k * width);
+    my.layers.add_own_parent_terms(tokens, rows_.data());
+    candidates_.choose(rows_, candidates, logits);
 }
 
 }  // namespace multidraft::examples

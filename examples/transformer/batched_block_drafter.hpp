@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/decode/batched_block_draft.hpp"
@@ -77,17 +78,20 @@ public:
         model_->observe(sequence, features, first);
     }
 
-    /// Tokens, rising, and logits of the candidates of each row, with the errors of the model.
-    void rows(std::span<std::int32_t const> sequences, std::span<token_id const> tokens, std::int32_t depths,
-              std::span<token_id> candidates, std::span<float> logits);
+    /// The call for the rows of so many depths, with the errors of the model's `rows`.
+    void read(std::span<std::int32_t const> sequences, std::span<token_id const> tokens, std::int32_t depths);
 
-    /// Adds to each row's logits the term of the token before it.
-    void add_parent_terms(std::span<std::int32_t const> depths, std::span<token_id const> tokens,
-                          std::span<token_id const> candidates, std::span<float> logits);
+    /// Rows of the last call with the term of a token: tokens, rising, and logits of the candidates of each. Row k is
+    /// of depth `depths[k]` of the call's sequence number `blocks[k]`, after `tokens[k]`. Throws `invalid_input` for a
+    /// row that the call does not have, and for arguments that do not fit together.
+    void candidates_after(std::span<std::int32_t const> blocks, std::span<std::int32_t const> depths,
+                          std::span<token_id const> tokens, std::span<token_id> candidates, std::span<float> logits);
 
 private:
     batched_block_drafter* model_;
     drafter_candidates candidates_;
+    std::int32_t blocks_ = 0, depths_ = 0;  ///< of the last call
+    std::vector<float> rows_;               ///< over the drafter's tokens
 };
 
 static_assert(batched_block_model<batched_short_block_drafter> &&

@@ -162,6 +162,9 @@ struct block_drafter_model::implementation {
         std::int32_t const most = w.config.block_size();
         if (numbers == 0 || numbers % size(width) != 0 || numbers / size(width) > size(most))
             refuse("logits.size", numbers, "1 to " + std::to_string(most) + " rows of " + std::to_string(width));
+        check_text(text);
+    }
+    void check_text(std::span<token_id const> text) const {
         if (text.size() != size(its.observed) + 1)
             refuse("text.size", text.size(),
                    "features of " + std::to_string(its.observed) +
@@ -254,21 +257,32 @@ void block_drafter_model::add_parent_term(std::int32_t /*depth*/, token_id token
 short_block_drafter::short_block_drafter(block_drafter_model& model, std::int32_t candidates)
     : model_(&model), candidates_(*model.weights(), candidates) {
     auto const& config = model.implementation_->w.config;
-    base_.resize(size(config.block_size()) * size(config.draft_vocabulary));
+    row_.resize(size(config.draft_vocabulary));
+    base_.resize(size(config.block_size()) * row_.size());
 }
 
-void short_block_drafter::rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<float> logits) {
+void short_block_drafter::read(std::span<token_id const> text, std::int32_t depths) {
     auto& my = *model_->implementation_;
-    my.check_call(text, logits.size(), candidates());
-    if (tokens.size() != logits.size()) refuse("tokens.size", tokens.size(), "a token for each logit");
-    std::size_t const count = logits.size() / size(candidates());
-    my.call(text, static_cast<std::int32_t>(count), base_.data());
-    candidates_.choose(std::span(base_).first(count * size(my.w.config.draft_vocabulary)), tokens, logits);
+    if (depths < 1 || depths > block_size())
+        refuse("depths", depths, "a block has " + std::to_string(block_size()) + " rows");
+    my.check_text(text);
+    my.call(text, depths, base_.data());
+    depths_ = depths;
 }
 
-void short_block_drafter::add_parent_term(std::int32_t /*depth*/, token_id token, std::span<token_id const> tokens,
-                                          std::span<float> logits) {
-    candidates_.add_parent_term(token, tokens, logits);
+void short_block_drafter::candidates_after(std::int32_t depth, token_id token, std::span<token_id> tokens,
+                                           std::span<float> logits) {
+    auto& my = *model_->implementation_;
+    if (depth < 0 || depth >= depths_)
+        refuse("depth", depth, "the last call has the rows of " + std::to_string(depths_) + " depths");
+    if (token < 0 || token >= vocabulary())
+        refuse("token", token, "must be in [0, " + std::to_string(vocabulary()) + ")");
+    if (tokens.size() != size(candidates())) refuse("tokens.size", tokens.size(), "a token for each candidate");
+    if (logits.size() != tokens.size()) refuse("logits.size", logits.size(), "a logit for each candidate");
+    auto const base = base_.begin() + static_cast<std::ptrdiff_t>(size(depth) * row_.size());
+    std::copy_n(base, row_.size(), row_.begin());
+    my.layers.add_own_parent_terms({&token, 1}, row_.data());
+    candidates_.choose(row_, tokens, logits);
 }
 
 void block_drafter_model::project(std::span<float const> features, std::span<float> out) {

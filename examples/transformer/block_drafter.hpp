@@ -106,9 +106,9 @@ private:
 static_assert(block_model<block_drafter_model> && adds_parent_terms<block_drafter_model> &&
               observes_features<block_drafter_model>);
 
-/// The same with short rows: of each depth the tokens with the largest base logits, so many, and to these alone the
-/// term of the parent is added. With a large vocabulary a step's work on the rows is a small part of that on whole
-/// rows; verifiers are lossless for what they are given. Satisfies `multidraft::gives_candidates`, too.
+/// The same with short rows: of each depth and parent the tokens with the largest logits, so many. With a large
+/// vocabulary a step's work on the rows is a small part of that on whole rows; verifiers are lossless for what they are
+/// given. Satisfies `multidraft::gives_candidates`, too.
 class short_block_drafter {
 public:
     static constexpr block_traits traits{.parent_terms = true};
@@ -130,15 +130,18 @@ public:
         model_->observe(features, positions);
     }
 
-    /// Rows of `candidates()` tokens, rising, and their logits, as those of the model and with its errors.
-    void rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<float> logits);
-    /// Adds the term of the parent to the logits of these tokens, all of which the drafter has.
-    void add_parent_term(std::int32_t depth, token_id token, std::span<token_id const> tokens, std::span<float> logits);
+    /// The call for the rows of so many depths, with the errors of the model's `rows`.
+    void read(std::span<token_id const> text, std::int32_t depths);
+    /// The row of a depth of the last call with the term of that parent: `candidates()` tokens, rising, and their
+    /// logits. Throws `invalid_input` for a depth beyond the call, a token that there is not, and room for another
+    /// number of candidates.
+    void candidates_after(std::int32_t depth, token_id token, std::span<token_id> tokens, std::span<float> logits);
 
 private:
     block_drafter_model* model_;
     drafter_candidates candidates_;
-    std::vector<float> base_;  ///< the rows of a call over the drafter's tokens
+    std::int32_t depths_ = 0;        ///< of the last call
+    std::vector<float> base_, row_;  ///< the rows of a call over the drafter's tokens, and one with its term
 };
 
 static_assert(gives_candidates<short_block_drafter> && adds_parent_terms<short_block_drafter> &&

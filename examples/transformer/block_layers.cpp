@@ -191,12 +191,11 @@ void block_layers::some_blocks(std::span<anchor const> anchors, std::int32_t wan
     products.multiply(*w.head, normed_.data(), blocks * wanted, logits);
 }
 
-void block_layers::add_parent_terms(std::span<token_id const> parents, float* rows) {
+template <class Use>
+void block_layers::parent_terms(std::span<token_id const> parents, Use const& use) {
     if (w.of_parent == nullptr) return;
-    auto const v = size(w.sizes.vocabulary);
     auto const own = size(w.config.draft_vocabulary);
     std::size_t const rank = size(w.config.markov_rank);
-    auto const tokens = w.vocabulary.tokens();
     for (std::size_t first = 0; first < parents.size(); first += size(block_rows)) {
         with_term_.clear();
         for (std::size_t k = first; k < std::min(parents.size(), first + size(block_rows)); ++k) {
@@ -210,15 +209,26 @@ void block_layers::add_parent_terms(std::span<token_id const> parents, float* ro
             products.multiply(*w.of_entries, parents_.data(), static_cast<std::int32_t>(with_term_.size()),
                               terms_.data());
         });
-        for (std::size_t i = 0; i < with_term_.size(); ++i) {
-            float* const row = rows + with_term_[i] * v;
-            float const* const term = terms_.data() + i * own;
-            if (w.vocabulary.is_whole())
-                for (std::size_t x = 0; x < own; ++x) row[x] += term[x];
-            else
-                for (std::size_t x = 0; x < own; ++x) row[size(tokens[x])] += term[x];
-        }
+        for (std::size_t i = 0; i < with_term_.size(); ++i) use(with_term_[i], terms_.data() + i * own);
     }
+}
+
+void block_layers::add_own_parent_terms(std::span<token_id const> parents, float* rows) {
+    auto const own = size(w.config.draft_vocabulary);
+    parent_terms(parents, [&](std::size_t k, float const* term) {
+        float* const row = rows + k * own;
+        for (std::size_t x = 0; x < own; ++x) row[x] += term[x];
+    });
+}
+
+void block_layers::add_parent_terms(std::span<token_id const> parents, float* rows) {
+    if (w.vocabulary.is_whole()) return add_own_parent_terms(parents, rows);
+    auto const v = size(w.sizes.vocabulary);
+    auto const tokens = w.vocabulary.tokens();
+    parent_terms(parents, [&](std::size_t k, float const* term) {
+        float* const row = rows + k * v;
+        for (std::size_t x = 0; x < tokens.size(); ++x) row[size(tokens[x])] += term[x];
+    });
 }
 
 }  // namespace multidraft::examples

@@ -104,8 +104,11 @@ public:
     /// `shown`.
     void blocks(std::span<anchor const> anchors, std::int32_t wanted, float* logits);
 
-    /// Adds the terms of these parents to rows over the target's tokens, a row for each.
+    /// Adds the terms of these parents to rows over the target's tokens, a row for each; nothing for a parent that the
+    /// drafter does not have.
     void add_parent_terms(std::span<token_id const> parents, float* rows);
+    /// The same to rows over the drafter's own tokens.
+    void add_own_parent_terms(std::span<token_id const> parents, float* rows);
 
     /// What the layers read in place of features, for up to `block_rows` rows.
     void project(float const* features, std::int32_t count, float* out);
@@ -125,6 +128,9 @@ private:
     /// Writes the keys and values of some rows as the entries of their positions.
     void write_entries(std::int32_t layer, float const* rows, std::span<place const> places);
     void take_in_rows();
+    /// Calls `use(k, term)` with the term of parent k over the drafter's own tokens, where it has one.
+    template <class Use>
+    void parent_terms(std::span<token_id const> parents, Use const& use);
     void some_blocks(std::span<anchor const> anchors, std::int32_t wanted, float* logits);
 
     // Rows on their way through the layers: features, or slots.

@@ -1,5 +1,4 @@
-// A few candidates of each row of a block drafter: the tokens with the largest base logits, and the terms of the parent
-// for these alone.
+// A few candidates of each row of a block drafter: the tokens with the largest logits.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +6,6 @@
 #include <span>
 
 #include "multidraft/tree/topology.hpp"
-#include "transformer/aligned_array.hpp"
 #include "transformer/largest_entries.hpp"
 
 namespace multidraft::examples {
@@ -26,17 +24,10 @@ public:
     /// for a logit that is not a number. O(row).
     void choose(std::span<float const> rows, std::span<token_id> tokens, std::span<float> logits);
 
-    /// Adds the term of the parent to the logits of these tokens, all of which the drafter has; nothing for a parent
-    /// that it does not have. O(tokens x rank).
-    void add_parent_term(token_id parent, std::span<token_id const> tokens, std::span<float> logits);
-
 private:
     block_drafter_weights const* weights_;
     std::int32_t count_;
     largest_entries largest_;
-    std::size_t rank_ = 0;          ///< of W1 and W2, with zeros up to whole vectors
-    aligned_array<float> entries_;  ///< W2
-    aligned_array<float> parent_;
 };
 
 }  // namespace multidraft::examples

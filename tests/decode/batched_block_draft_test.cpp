@@ -177,23 +177,26 @@ static_assert(observes_features_of_batch<batched_block_draft<many_blocks>>);
 std::int32_t constexpr few = testing::many::vocabulary / 2;
 constexpr std::int32_t token_of(std::int32_t k) { return 2 * k; }
 
-struct one_short_block : one_block {
+class one_short_block : public one_block {
+public:
     [[nodiscard]] std::int32_t candidates() const { return few; }
-    void rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<float> logits) {
-        std::vector<float> whole(logits.size() / static_cast<std::size_t>(few) *
-                                 static_cast<std::size_t>(vocabulary()));
-        one_block::rows(text, whole);
-        for (std::size_t k = 0; k < logits.size(); ++k) {
-            std::size_t const row = k / static_cast<std::size_t>(few);
-            tokens[k] = token_of(static_cast<std::int32_t>(k % static_cast<std::size_t>(few)));
-            logits[k] = whole[row * static_cast<std::size_t>(vocabulary()) + static_cast<std::size_t>(tokens[k])];
+    void read(std::span<token_id const> text, std::int32_t depths) {
+        base_.resize(static_cast<std::size_t>(depths * vocabulary()));
+        one_block::rows(text, base_);
+    }
+    void candidates_after(std::int32_t depth, token_id token, std::span<token_id> tokens,
+                          std::span<float> logits) const {
+        for (std::int32_t k = 0; k < few; ++k) {
+            token_id const x = token_of(k);
+            auto const to = static_cast<std::size_t>(k);
+            tokens[to] = x;
+            logits[to] = base_[static_cast<std::size_t>(depth * vocabulary() + x)] +
+                         term(depth, token, static_cast<std::size_t>(x));
         }
     }
-    void add_parent_term(std::int32_t depth, token_id token, std::span<token_id const> tokens,
-                         std::span<float> logits) const {
-        for (std::size_t i = 0; i < tokens.size(); ++i)
-            logits[i] += term(depth, token, static_cast<std::size_t>(tokens[i]));
-    }
+
+private:
+    std::vector<float> base_;
 };
 static_assert(gives_candidates<one_short_block>);
 
@@ -202,23 +205,26 @@ public:
     using many_blocks::many_blocks;
 
     [[nodiscard]] std::int32_t candidates() const { return few; }
-    void rows(std::span<std::int32_t const> of, std::span<token_id const> last, std::int32_t depths,
-              std::span<token_id> tokens, std::span<float> logits) {
-        auto const v = static_cast<std::size_t>(vocabulary());
-        std::vector<float> whole(of.size() * static_cast<std::size_t>(depths) * v);
-        many_blocks::rows(of, last, depths, whole);
-        for (std::size_t k = 0; k < logits.size(); ++k) {
-            tokens[k] = token_of(static_cast<std::int32_t>(k % static_cast<std::size_t>(few)));
-            logits[k] = whole[k / static_cast<std::size_t>(few) * v + static_cast<std::size_t>(tokens[k])];
-        }
+    void read(std::span<std::int32_t const> of, std::span<token_id const> last, std::int32_t depths) {
+        depths_ = depths;
+        base_.resize(of.size() * static_cast<std::size_t>(depths * vocabulary()));
+        many_blocks::rows(of, last, depths, base_);
     }
-    void add_parent_terms(std::span<std::int32_t const> depths, std::span<token_id const> of,
-                          std::span<token_id const> tokens, std::span<float> logits) const {
-        for (std::size_t k = 0; k < tokens.size(); ++k) {
-            std::size_t const row = k / static_cast<std::size_t>(few);
-            logits[k] += term(depths[row], of[row], static_cast<std::size_t>(tokens[k]));
-        }
+    void candidates_after(std::span<std::int32_t const> blocks, std::span<std::int32_t const> depths,
+                          std::span<token_id const> of, std::span<token_id> tokens, std::span<float> logits) const {
+        std::size_t to = 0;
+        for (std::size_t r = 0; r < of.size(); ++r)
+            for (std::int32_t k = 0; k < few; ++k, ++to) {
+                token_id const x = token_of(k);
+                tokens[to] = x;
+                logits[to] = base_.at(static_cast<std::size_t>((blocks[r] * depths_ + depths[r]) * vocabulary() + x)) +
+                             term(depths[r], of[r], static_cast<std::size_t>(x));
+            }
     }
+
+private:
+    std::int32_t depths_ = 0;
+    std::vector<float> base_;
 };
 static_assert(gives_candidates_of_batch<many_short_blocks>);
 static_assert(drafts_in_one_call<batched_block_draft<many_short_blocks>>);

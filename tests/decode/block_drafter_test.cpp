@@ -203,13 +203,12 @@ TEST(block_drafter, has_the_row_of_the_depth_and_the_token) {
         for (node_id v = 1; v < step.tree.size(); ++v) {
             node_id const up = step.tree.parents[v];
             auto row = model.row_of(step.text, step.tree.depth(up));
+            for (token_id i = 0; i < vocabulary; ++i)
+                row[static_cast<std::size_t>(i)] += model.term(step.tree.depth(up), step.tree.tokens[up], i);
             if (left_out == 1)
                 row[static_cast<std::size_t>(std::min_element(row.begin(), row.end()) - row.begin())] = -HUGE_VAL;
             double mass = 0;
-            for (token_id i = 0; i < vocabulary; ++i) {
-                row[static_cast<std::size_t>(i)] += model.term(step.tree.depth(up), step.tree.tokens[up], i);
-                mass += std::exp(row[static_cast<std::size_t>(i)]);
-            }
+            for (double const x : row) mass += std::exp(x);
             EXPECT_NEAR(step.q[static_cast<std::size_t>(v)],
                         std::exp(row[static_cast<std::size_t>(step.tree.tokens[v])]) / mass, 1e-12);
             ++seen;

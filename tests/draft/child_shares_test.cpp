@@ -10,6 +10,7 @@
 
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
@@ -54,19 +55,39 @@ TEST(child_chances, follow_from_shares_and_rates) {
     auto const of = [&](index_t n) { return draft::chances_of(draft::stratified{}, row, n, rates); };
     EXPECT_NEAR(of(1).any(), 0.6, 1e-15) << "one draw";
     EXPECT_NEAR(of(2).any(), 0.5 + 0.5 * 0.4, 1e-15) << "one certain child, one draw beside it";
-    EXPECT_NEAR(of(2).of_draw(), 0.5 * 0.4, 1e-15);
+    EXPECT_NEAR(of(2).of_draw(0), 0.5 * 0.4, 1e-15);
     EXPECT_NEAR(of(3).any(), 0.8 + 0.2 * 0.4, 1e-15);
     double const three = 1 - std::pow(0.4, std::pow(3, 0.45));
     EXPECT_NEAR(draft::chances_of(draft::iid{}, row, 3, rates).any(), three, 1e-15);
-    EXPECT_NEAR(draft::chances_of(draft::iid{}, row, 3, rates).of_draw(), three / 3, 1e-15);
+    EXPECT_NEAR(draft::chances_of(draft::iid{}, row, 3, rates).of_draw(0), three / 3, 1e-15);
     // No sum of chances exceeds 1, whatever the rates.
     for (double const certain : {0.0, 0.5, 1.0, 1.5, 3.0})
         for (double const draw : {0.0, 0.5, 1.0})
             for (index_t n = 1; n <= 6; ++n) {
                 auto const chances = draft::chances_of(draft::stratified{}, row, n, {certain, draw, draw});
                 EXPECT_LE(chances.any(), 1 + 1e-12);
-                EXPECT_GE(chances.of_draw(), 0);
+                EXPECT_GE(chances.of_draw(0), 0);
             }
+}
+
+/// Draws without replacement are tried one by one: those after the first are accepted where the others are not, so that
+/// more of them take nothing from the first.
+TEST(child_chances, of_draws_that_are_tried_in_turn_are_those_of_the_first_ones_alone) {
+    std::vector<double> const row{0.5, 0.3, 0.15, 0.05};
+    draft::child_rates const rates{.certain = 1, .draw = 0.6, .other = 0.4};
+    for (index_t n = 1; n <= 5; ++n) {
+        auto const chances = draft::chances_of(draft::sequential{}, row, n, rates);
+        double sum = 0;
+        for (index_t k = 0; k < n; ++k) {
+            double const two = 1 - std::pow(0.4, std::pow(k + 1, 0.45));
+            double const one = k == 0 ? 0 : 1 - std::pow(0.4, std::pow(k, 0.45));
+            EXPECT_NEAR(chances.of_child(row, k), two - one, 1e-12) << n << ", " << k;
+            sum += chances.of_child(row, k);
+        }
+        EXPECT_NEAR(sum, chances.any(), 1e-12);
+        auto const scaled = chances.scaled_by(0.5);
+        EXPECT_NEAR(scaled.of_child(row, 0), 0.3, 1e-12);
+    }
 }
 
 TEST(best_children, have_the_largest_gain) {

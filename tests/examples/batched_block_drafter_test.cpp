@@ -229,14 +229,22 @@ TEST(batched_block_drafter, refusals) {
               "candidates = 4097: the drafter has 4096 tokens");
     batched_short_block_drafter few(model, 2);
     token_id candidates[] = {0, 1, 2, 3};
-    EXPECT_EQ(refusal([&] { few.rows(sequences, tokens, 1, candidates, std::span(logits).first(5)); }),
-              "candidates.size = 4: there is a token for each logit");
-    EXPECT_EQ(refusal([&] { few.rows(sequences, tokens, 2, candidates, std::span(logits).first(4)); }),
-              "logits.size = 4: 4 rows of 2");
-    EXPECT_EQ(refusal([&] { few.add_parent_terms(sequences, tokens, candidates, std::span(logits).first(4)); }),
-              "token = 4096: must be in [0, 4096)");
-    EXPECT_EQ(refusal([&] { few.add_parent_terms(sequences, tokens, candidates, std::span(logits).first(2)); }),
-              "logits.size = 2: there is a row for each token");
+    std::int32_t const depths[] = {0, 0};
+    auto const four = std::span(logits).first(4);
+    EXPECT_EQ(refusal([&] { few.read(sequences, tokens, 7); }), "depths = 7: a block has 6 rows");
+    EXPECT_EQ(refusal([&] { few.read(sequences, tokens, 1); }), "0: token 4096 is not in [0, 4096)");
+    EXPECT_EQ(refusal([&] { few.candidates_after(depths, depths, tokens, candidates, four); }),
+              "blocks[0] = 0: the last call has 0 sequences");
+    token_id const others[] = {7, 5};
+    few.read(sequences, others, 1);
+    EXPECT_EQ(refusal([&] { few.candidates_after(depths, depths, tokens, candidates, four); }),
+              "tokens[0] = 4096: must be in [0, 4096)");
+    EXPECT_EQ(refusal([&] { few.candidates_after(depths, sequences, others, candidates, four); }),
+              "depths[0] = 1: the last call has the rows of 1 depths");
+    EXPECT_EQ(refusal([&] { few.candidates_after(depths, depths, others, candidates, four.first(3)); }),
+              "logits.size = 3: there is a logit for each candidate");
+    EXPECT_EQ(refusal([&] { few.candidates_after(depths, depths, others, std::span(candidates).first(3), four); }),
+              "candidates.size = 3: there is a row for each token");
     std::int32_t const layer[] = {8};
     batched_transformer target(shipped_target(1), 1);
     EXPECT_EQ(refusal([&] { target.expose_features(layer); }), "layers[0] = 8: the model has layers 0 to 7");

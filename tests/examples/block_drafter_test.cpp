@@ -294,32 +294,30 @@ TEST_F(block_drafter, gives_short_rows) {
             auto const width = static_cast<std::size_t>(count);
             md::examples::short_block_drafter few(whole, count);
             ASSERT_EQ(few.candidates(), count);
-            std::vector<token_id> tokens(3 * width);
-            std::vector<float> found(3 * width);
-            few.rows(text, tokens, found);
-            for (std::size_t r = 0; r < 3; ++r) {
-                std::vector<float> row(logits.begin() + static_cast<std::ptrdiff_t>(40 * r),
-                                       logits.begin() + static_cast<std::ptrdiff_t>(40 * (r + 1)));
-                auto const own = std::span(tokens).subspan(r * width, width);
-                auto const its = std::span(found).subspan(r * width, width);
-                EXPECT_TRUE(std::ranges::is_sorted(own, std::ranges::less_equal{}));
-                for (std::size_t k = 0; k < width; ++k) EXPECT_EQ(its[k], row[static_cast<std::size_t>(own[k])]);
-                auto sorted = row;
-                std::ranges::sort(sorted, std::greater<>());
-                EXPECT_EQ(std::ranges::min(its), sorted[width - 1]);
+            std::vector<token_id> tokens(width);
+            std::vector<float> found(width);
+            few.read(text, 3);
+            for (std::int32_t d = 0; d < 3; ++d)
                 for (token_id const parent : {13, 12}) {
-                    std::vector<float> with_term(its.begin(), its.end());
-                    auto whole_row = row;
-                    few.add_parent_term(0, parent, own, with_term);
-                    whole.add_parent_term(0, parent, whole_row);
+                    std::vector<float> row(logits.begin() + 40 * d, logits.begin() + 40 * (d + 1));
+                    whole.add_parent_term(d, parent, row);
+                    few.candidates_after(d, parent, tokens, found);
+                    EXPECT_TRUE(std::ranges::is_sorted(tokens, std::ranges::less_equal{}));
                     for (std::size_t k = 0; k < width; ++k)
-                        EXPECT_NEAR(with_term[k], whole_row[static_cast<std::size_t>(own[k])], 1e-5);
+                        EXPECT_EQ(found[k], row[static_cast<std::size_t>(tokens[k])]);
+                    std::ranges::sort(row, std::greater<>());
+                    EXPECT_EQ(std::ranges::min(found), row[width - 1]);
                 }
-            }
-            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { few.rows(text, tokens, std::span(found).first(2)); }),
-                           count == 1 ? "tokens.size = 3" : "logits.size = 2");
-            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { few.add_parent_term(0, 40, tokens, found); }),
+            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { few.read(text, 5); }), "depths = 5");
+            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { few.read(std::span(text).first(3), 1); }),
+                           "text.size = 3");
+            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { few.candidates_after(3, 1, tokens, found); }),
+                           "depth = 3: the last call has the rows of 3 depths");
+            EXPECT_MESSAGE(message_of<md::invalid_input>([&] { few.candidates_after(0, 40, tokens, found); }),
                            "token = 40");
+            EXPECT_MESSAGE(
+                message_of<md::invalid_input>([&] { few.candidates_after(0, 1, tokens, std::span<float>()); }),
+                "logits.size = 0");
         }
         for (std::int32_t const wrong : {0, fewer ? 12 : 41})
             EXPECT_MESSAGE(message_of<md::invalid_input>([&] { md::examples::short_block_drafter(whole, wrong); }),
@@ -333,7 +331,8 @@ TEST_F(block_drafter, gives_short_rows) {
     md::examples::short_block_drafter few(flat, 3);
     std::vector<token_id> tokens(3);
     std::vector<float> found(3);
-    few.rows(std::vector<token_id>{1}, tokens, found);
+    few.read(std::vector<token_id>{1}, 1);
+    few.candidates_after(0, 12, tokens, found);  // which the drafter does not have: no term
     EXPECT_EQ(tokens, (std::vector<token_id>{0, 1, 5}));
     // What is no number has no place among them: nothing is written.
     drafter.tensors["norm.weight"].numbers[0] = std::numeric_limits<float>::quiet_NaN();
@@ -341,7 +340,8 @@ TEST_F(block_drafter, gives_short_rows) {
     load();
     block_drafter_model damaged(weights);
     md::examples::short_block_drafter none_of(damaged, 3);
-    EXPECT_MESSAGE(message_of<md::invalid_input>([&] { none_of.rows(std::vector<token_id>{1}, tokens, found); }),
+    none_of.read(std::vector<token_id>{1}, 1);
+    EXPECT_MESSAGE(message_of<md::invalid_input>([&] { none_of.candidates_after(0, 12, tokens, found); }),
                    "rows[0] = 0: the logit of this token is not a number");
 }
 

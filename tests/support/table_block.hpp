@@ -68,28 +68,31 @@ struct conditional_block : table_block {
 };
 static_assert(block_model<conditional_block> && adds_parent_terms<conditional_block>);
 
-/// The same with two candidates a row, the likeliest ones.
+/// The same with two candidates a row, the likeliest ones with the term.
 struct candidate_block : table_block {
     static constexpr block_traits traits{.parent_terms = true};
     using table_block::table_block;
     [[nodiscard]] std::int32_t candidates() const { return 2; }
-    void rows(std::span<token_id const> text, std::span<token_id> tokens, std::span<double> logits) {
+    void read(std::span<token_id const> text, std::int32_t depths) {
         ++calls;
-        for (std::size_t d = 0; d < tokens.size() / 2; ++d) {
-            auto const row = row_of(text, static_cast<std::int32_t>(d));
-            auto const least = std::min_element(row.begin(), row.end()) - row.begin();
-            std::size_t k = 2 * d;
-            for (std::size_t i = 0; i < row.size(); ++i) {
-                if (row.size() == 3 && static_cast<std::ptrdiff_t>(i) == least) continue;
-                tokens[k] = static_cast<token_id>(i);
-                logits[k++] = row[i];
-            }
+        rows_.clear();
+        for (std::int32_t d = 0; d < depths; ++d) rows_.push_back(row_of(text, d));
+    }
+    void candidates_after(std::int32_t depth, token_id token, std::span<token_id> tokens,
+                          std::span<double> logits) const {
+        auto row = rows_.at(static_cast<std::size_t>(depth));
+        for (std::size_t i = 0; i < row.size(); ++i) row[i] += term(depth, token, static_cast<token_id>(i));
+        auto const least = std::min_element(row.begin(), row.end()) - row.begin();
+        std::size_t k = 0;
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            if (row.size() == 3 && static_cast<std::ptrdiff_t>(i) == least) continue;
+            tokens[k] = static_cast<token_id>(i);
+            logits[k++] = row[i];
         }
     }
-    void add_parent_term(std::int32_t depth, token_id token, std::span<token_id const> tokens,
-                         std::span<double> logits) const {
-        for (std::size_t k = 0; k < tokens.size(); ++k) logits[k] += term(depth, token, tokens[k]);
-    }
+
+private:
+    std::vector<std::vector<double>> rows_;
 };
 static_assert(block_model<candidate_block> && adds_parent_terms<candidate_block> && gives_candidates<candidate_block>);
 

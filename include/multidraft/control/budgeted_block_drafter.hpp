@@ -75,9 +75,6 @@ public:
         rows_.assign(outlook_.depths().begin(), outlook_.depths().end());
         corrections_.resize(static_cast<std::size_t>(depth));
         for (std::int32_t d = 0; d < depth; ++d) {
-            draft::depth_outlook& row = rows_[static_cast<std::size_t>(d)];
-            if constexpr (!estimates_acceptance<Model>)
-                if (!certain) row.rates = draft::rates_of_row(row.likeliest);
             auto& of_row = corrections_[static_cast<std::size_t>(d)];
             for (std::size_t n = 0; n < of_row.size(); ++n)
                 of_row[n] = choices_->correction(d, static_cast<std::int32_t>(n) + 1);

@@ -20,16 +20,6 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// A `batched_block_model` whose rows have a few candidates: `candidates()` of a row; `rows` and `add_parent_terms`
-/// have one more argument, before the logits, their tokens, which `rows` writes, rising in each row.
-template <class M>
-concept gives_candidates_of_batch = requires(M& model, M const& fixed, std::span<std::int32_t const> sequences,
-                                             std::span<token_id const> tokens, std::span<token_id> candidates,
-                                             std::span<logit_of<M>> logits) {
-    { fixed.candidates() } -> std::convertible_to<std::int32_t>;
-    model.rows(sequences, tokens, std::int32_t{1}, candidates, logits);
-};
-
 namespace detail {
 
 template <class M>
@@ -39,16 +29,39 @@ concept gives_rows_of_batch = requires(M& model, std::span<std::int32_t const> s
 };
 
 template <class M>
+concept gives_candidate_rows_of_batch = requires(M& model, std::span<std::int32_t const> sequences,
+                                                 std::span<token_id const> tokens, std::span<token_id> candidates,
+                                                 std::span<logit_of<M>> logits) {
+    model.rows(sequences, tokens, std::int32_t{1}, candidates, logits);
+};
+
+template <class M>
+concept gives_candidates_after_of_batch = requires(M& model, std::span<std::int32_t const> numbers,
+                                                   std::span<token_id const> tokens, std::span<token_id> candidates,
+                                                   std::span<logit_of<M>> logits) {
+    model.read(numbers, tokens, std::int32_t{1});
+    model.candidates_after(numbers, numbers, tokens, candidates, logits);
+};
+
+template <class M>
 concept has_parent_terms_of_batch = requires(M& model, std::span<std::int32_t const> depths,
                                              std::span<token_id const> tokens, std::span<logit_of<M>> logits) {
     model.add_parent_terms(depths, tokens, logits);
 }
-|| requires(M& model, std::span<std::int32_t const> depths, std::span<token_id const> tokens,
-            std::span<logit_of<M>> logits) {
-    model.add_parent_terms(depths, tokens, tokens, logits);
-};
+|| gives_candidates_after_of_batch<M>;
 
 }  // namespace detail
+
+/// A `batched_block_model` whose rows have a few candidates, `candidates()` of each: `rows` has one more argument,
+/// before the logits, their tokens, which it writes, rising in each row. Where rows have a term of the token before
+/// there are in its place `read(sequences, tokens, depths)`, and `candidates_after(blocks, depths, tokens, candidates,
+/// logits)`, which writes rows of the last call with their terms: row k is of that depth of its sequence number
+/// `blocks[k]`, after that token.
+template <class M>
+concept gives_candidates_of_batch = requires(M const& fixed) {
+    { fixed.candidates() } -> std::convertible_to<std::int32_t>;
+    requires detail::gives_candidate_rows_of_batch<M> || detail::gives_candidates_after_of_batch<M>;
+};
 
 /// A `block_model` for the texts of several sequences.
 ///
@@ -95,6 +108,8 @@ class batched_block_draft {
 public:
     using logit = logit_of<Model>;
     static constexpr bool sparse = gives_candidates_of_batch<Model>;
+    /// Which tokens a row has is known with the token before.
+    static constexpr bool chosen_after_parent = sparse && Model::traits.parent_terms;
 
     /// Of this model.
     explicit batched_block_draft(Model& model) : model_(&model) {}
@@ -135,11 +150,10 @@ public:
     void forward(step_inputs const& in, std::span<std::int32_t const> sequence_of, std::span<token_id> tokens,
                  std::span<logit> logits) requires sparse {
         copy_rows(in, sequence_of, tokens, logits);
-        if constexpr (Model::traits.parent_terms)
+        if constexpr (chosen_after_parent)
             if (!in.scored.empty())
                 of_requests(in, [&] {
-                    model_->add_parent_terms(arguments_.depths, arguments_.tokens, std::span<token_id const>(tokens),
-                                             logits);
+                    model_->candidates_after(arguments_.blocks, arguments_.depths, arguments_.tokens, tokens, logits);
                 });
     }
 
@@ -184,7 +198,7 @@ private:
             return static_cast<std::size_t>(vocabulary());
     }
 
-    /// Copies the rows of the scored inputs, and notes their depths and tokens.
+    /// Copies the rows of the scored inputs, where they are known, and notes which they are.
     void copy_rows(step_inputs const& in, std::span<std::int32_t const> sequence_of, std::span<token_id> tokens,
                    std::span<logit> logits) {
         std::size_t const entries = in.scored.size() * width();
@@ -192,6 +206,7 @@ private:
         if (sparse && tokens.size() != entries) refuse("tokens.size", tokens.size(), "there is a token for each logit");
         if (in.scored.empty()) return;
         if (blocks_.empty()) make_rows(in, sequence_of);
+        arguments_.blocks.clear();
         arguments_.depths.clear();
         arguments_.tokens.clear();
         for (std::size_t k = 0; k < in.scored.size(); ++k) {
@@ -206,8 +221,10 @@ private:
             auto const number = static_cast<std::size_t>(its - blocks_.begin());
             std::size_t const first =
                 (number * static_cast<std::size_t>(depths_) + static_cast<std::size_t>(depth)) * width();
-            std::copy_n(base_.data() + first, width(), logits.data() + k * width());
-            if constexpr (sparse) std::copy_n(base_tokens_.data() + first, width(), tokens.data() + k * width());
+            if constexpr (!chosen_after_parent) std::copy_n(base_.data() + first, width(), logits.data() + k * width());
+            if constexpr (sparse && !chosen_after_parent)
+                std::copy_n(base_tokens_.data() + first, width(), tokens.data() + k * width());
+            arguments_.blocks.push_back(static_cast<std::int32_t>(number));
             arguments_.depths.push_back(depth);
             arguments_.tokens.push_back(in.tokens[input]);
         }
@@ -224,9 +241,11 @@ private:
             arguments_.sequences.push_back(sequence_of[static_cast<std::size_t>(in.requests[input])]);
             arguments_.tokens.push_back(in.tokens[input]);
         }
-        base_.resize(blocks.size() * static_cast<std::size_t>(depths_) * width());
+        if constexpr (!chosen_after_parent) base_.resize(blocks.size() * static_cast<std::size_t>(depths_) * width());
         of_requests(in, [&] {
-            if constexpr (sparse) {
+            if constexpr (chosen_after_parent) {
+                model_->read(arguments_.sequences, arguments_.tokens, depths_);
+            } else if constexpr (sparse) {
                 base_tokens_.resize(base_.size());
                 model_->rows(arguments_.sequences, arguments_.tokens, depths_, std::span<token_id>(base_tokens_),
                              std::span<logit>(base_));
@@ -239,7 +258,7 @@ private:
 
     /// The arguments of the model's calls.
     struct arguments {
-        std::vector<std::int32_t> sequences, depths;
+        std::vector<std::int32_t> sequences, blocks, depths;
         std::vector<token_id> tokens;
     };
 

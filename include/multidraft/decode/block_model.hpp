@@ -18,24 +18,38 @@ concept gives_dense_rows = requires(M& model, std::span<token_id const> text, st
     model.rows(text, logits);
 };
 
+template <class M>
+concept gives_candidate_rows = requires(M& model, std::span<token_id const> text, std::span<token_id> tokens,
+                                        std::span<logit_of<M>> logits) {
+    model.rows(text, tokens, logits);
+};
+
+template <class M>
+concept gives_candidates_after = requires(M& model, std::span<token_id const> text, std::int32_t depth, token_id token,
+                                          std::span<token_id> tokens, std::span<logit_of<M>> logits) {
+    model.read(text, depth);
+    model.candidates_after(depth, token, tokens, logits);
+};
+
 }  // namespace detail
 
 /// A block model whose rows have a few candidates only: `candidates()` of each, and minus infinity elsewhere.
 ///
-/// `rows(text, tokens, logits)` writes a row's tokens, rising, and their logits; row after row. A term of the parent is
-/// added to these logits alone: `add_parent_term(depth, token, tokens, logits)`.
+/// `rows(text, tokens, logits)` writes a row's tokens, rising, and their logits; row after row. Where rows have a term
+/// of the token before, that decides which tokens are likely: in place of `rows` there are `read(text, depths)`, the
+/// call for so many rows, and `candidates_after(depth, token, tokens, logits)`, which writes the candidates of one of
+/// them after that token, with its term.
 template <class M>
-concept gives_candidates = requires(M& model, M const& fixed, std::span<token_id const> text,
-                                    std::span<token_id> tokens, std::span<logit_of<M>> logits) {
+concept gives_candidates = requires(M const& fixed) {
     { fixed.candidates() } -> std::convertible_to<std::int32_t>;
-    model.rows(text, tokens, logits);
+    requires detail::gives_candidate_rows<M> || detail::gives_candidates_after<M>;
 };
 
 /// What a block model has beside its rows. The model must have the members that it declares here, and no others of
 /// these, so that a misspelt one does not compile.
 struct block_traits {
     /// Rows have a term of the token before, which `add_parent_term(depth, token, row)` adds to a copy of row `depth`
-    /// ([DSpark]'s Markov head: `low_rank_term`). The node of that depth has this token.
+    /// ([DSpark]'s Markov head: `low_rank_term`), or `candidates_after`. The node of that depth has this token.
     bool parent_terms = false;
     /// `confidence(depth)` is its estimate that a token drawn from row `depth` is accepted when the node above was. It
     /// depends on the text alone, so shapes by it depend on nothing that is drawn.
@@ -52,10 +66,7 @@ template <class M>
 concept has_parent_term = requires(M& model, std::int32_t depth, token_id token, std::span<logit_of<M>> row) {
     model.add_parent_term(depth, token, row);
 }
-|| requires(M& model, std::int32_t depth, token_id token, std::span<token_id const> tokens,
-            std::span<logit_of<M>> logits) {
-    model.add_parent_term(depth, token, tokens, logits);
-};
+|| gives_candidates_after<M>;
 
 template <class M>
 concept has_confidence = requires(M const& model, std::int32_t depth) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,10 +24,12 @@ class block_outlook {
 public:
     /// Reads the first `depth` rows. They are processed by `w`; the probabilities are those of `by`, at temperature 0
     /// those of temperature 1 (`block_rows::likeliest`). `children` of a node at most. The rates are those of a model
-    /// that `estimates_acceptance`, and without that `rates`. O(depth x V).
+    /// that `estimates_acceptance`, without that `rates`, and without any those of each row (`draft::rates_of_row`).
+    /// O(depth x V).
     template <class Model>
     void read(host_group const& g, Model& model, block_rows<Model>& rows, std::int32_t depth, token_id root,
-              sampling_params const& w, sampling_params const& by, index_t children, draft::child_rates const& rates) {
+              sampling_params const& w, sampling_params const& by, index_t children,
+              std::optional<draft::child_rates> const& rates) {
         static_assert(estimates_acceptance<Model> || !estimates_acceptance_after<Model>,
                       "multidraft: this model's confidence reads a token of the tree, and this shape is chosen before "
                       "any is drawn: take reach_shape, whose trees depend on a node's own context");
@@ -38,8 +41,12 @@ public:
             tokens_.assign(static_cast<std::size_t>(children), none);
             rows.likeliest(g, rows.row_at(g, model, d, before, w), by, tokens_, probabilities);
             before = tokens_[0];
-            depths_.push_back({probabilities, rates});
-            if constexpr (estimates_acceptance<Model>) depths_.back().rates = rates.scaled_to(model.confidence(d));
+            depths_.push_back({probabilities, rates.value_or(draft::child_rates{})});
+            auto& its = depths_.back().rates;
+            if constexpr (estimates_acceptance<Model>)
+                its = its.scaled_to(model.confidence(d));
+            else if (!rates && !by.greedy())
+                its = draft::rates_of_row(probabilities);
         }
     }
 

@@ -30,6 +30,8 @@ class block_rows {
 public:
     using logit = logit_of<Model>;
     static constexpr bool sparse = gives_candidates<Model>;
+    /// Which tokens a row has is known with the token before.
+    static constexpr bool chosen_after_parent = sparse && adds_parent_terms<Model>;
     using view = std::conditional_t<sparse, candidate_view<logit>, row_view<logit>>;
 
     /// A row with its chunk sums, and what it is of.
@@ -45,12 +47,16 @@ public:
         vocabulary_ = model.vocabulary();
         width_ = static_cast<std::size_t>(vocabulary_);
         if constexpr (sparse) width_ = std::min(width_, static_cast<std::size_t>(model.candidates()));
-        base_.resize(static_cast<std::size_t>(depths) * width_);
         if (depths == 0) return;
-        if constexpr (sparse) {
+        if constexpr (chosen_after_parent) {
+            model.read(text, depths);
+            return;
+        }
+        base_.resize(static_cast<std::size_t>(depths) * width_);
+        if constexpr (sparse && !chosen_after_parent) {
             tokens_.resize(base_.size());
             model.rows(text, std::span<token_id>(tokens_), std::span<logit>(base_));
-        } else {
+        } else if constexpr (!sparse) {
             model.rows(text, std::span<logit>(base_));
         }
     }
@@ -90,30 +96,36 @@ private:
     /// time than reading it back.
     view logits_at([[maybe_unused]] Model& model, std::int32_t depth, [[maybe_unused]] token_id token) {
         std::size_t const first = static_cast<std::size_t>(depth) * width_;
-        [[maybe_unused]] std::span<token_id const> tokens;
-        if constexpr (sparse) tokens = std::span<token_id const>(tokens_).subspan(first, width_);
-        logit const* logits = base_.data() + first;
         if constexpr (adds_parent_terms<Model>) {
             if (written_.size() == rows_.size()) written_.emplace_back();
-            std::vector<logit>& row = written_[rows_.size()];  // rows of their own do not move
-            row.assign(logits, logits + width_);
-            if constexpr (sparse)
-                model.add_parent_term(depth, token, tokens, std::span<logit>(row));
-            else
-                model.add_parent_term(depth, token, std::span<logit>(row));
-            logits = row.data();
+            row_with_term& row = written_[rows_.size()];  // rows of their own do not move
+            if constexpr (chosen_after_parent) {
+                row.tokens.resize(width_);
+                row.logits.resize(width_);
+                model.candidates_after(depth, token, std::span<token_id>(row.tokens), std::span<logit>(row.logits));
+                return {row.tokens, row.logits.data(), vocabulary_};
+            } else {
+                row.logits.assign(base_.data() + first, base_.data() + first + width_);
+                model.add_parent_term(depth, token, std::span<logit>(row.logits));
+                return {row.logits.data(), vocabulary_};
+            }
+        } else if constexpr (sparse) {
+            return {std::span<token_id const>(tokens_).subspan(first, width_), base_.data() + first, vocabulary_};
+        } else {
+            return {base_.data() + first, vocabulary_};
         }
-        if constexpr (sparse)
-            return {tokens, logits, vocabulary_};
-        else
-            return {logits, vocabulary_};
     }
+
+    struct row_with_term {
+        std::vector<logit> logits;
+        std::vector<token_id> tokens;  ///< of a few candidates
+    };
 
     std::int32_t vocabulary_ = 0;
     std::size_t width_ = 0;         ///< entries of a row: V, or its candidates
     std::vector<logit> base_;       ///< the rows of the call
     std::vector<token_id> tokens_;  ///< of their candidates
-    std::vector<std::vector<logit>> written_;
+    std::vector<row_with_term> written_;
     std::vector<entry> rows_;
 };
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -64,13 +65,14 @@ private:
 /// before, so it depends on nothing that is. With a term of the parent the row of a depth is taken after the likeliest
 /// token of the depth above. At temperature 0 all children are certain, and the tree is that of [DDTree].
 ///
-/// A model that `estimates_acceptance` ends its trees where it expects little; without that, `rates` hold everywhere.
+/// A model that `estimates_acceptance` ends its trees where it expects little; without that, `rates` hold everywhere,
+/// or where there are none those of each row (`draft::rates_of_row`).
 class best_first_shape {
 public:
     static constexpr shape_depends_on depends_on = shape_depends_on::nothing;
 
     /// Throws `invalid_input` for a budget out of its range.
-    explicit best_first_shape(draft::shape_budget const& budget, draft::child_rates const& rates = {})
+    explicit best_first_shape(draft::shape_budget const& budget, std::optional<draft::child_rates> const& rates = {})
         : budget_(budget), rates_(rates) {
         budget_.validate();
     }
@@ -91,7 +93,7 @@ public:
 
 private:
     draft::shape_budget budget_;
-    draft::child_rates rates_;
+    std::optional<draft::child_rates> rates_;
     block_outlook outlook_;
     topology shape_;
 };
@@ -100,14 +102,16 @@ private:
 /// that a child is, less `least` for each (`draft::best_children`). Reach and rows belong to the path, so the number
 /// depends on the node's own context. No level has more than 1 / `least` nodes with children, whatever is drawn.
 ///
-/// A model that `estimates_acceptance`, of a depth or after a token, ends its branches where it expects little.
+/// A model that `estimates_acceptance`, of a depth or after a token, ends its branches where it expects little. Without
+/// `rates` those of each row hold (`draft::rates_of_row`).
 class reach_shape {
 public:
     static constexpr shape_depends_on depends_on = shape_depends_on::own_context;
 
     /// `least`: what a child adds to the accepted tokens at least, in (0, 1]; `children`: of a node at most, >= 1; as
     /// many `levels` at most, >= 0. Throws `invalid_input` for others.
-    reach_shape(double least, index_t children, std::int32_t levels, draft::child_rates const& rates = {})
+    reach_shape(double least, index_t children, std::int32_t levels,
+                std::optional<draft::child_rates> const& rates = {})
         : least_(least), children_(children), levels_(levels), rates_(rates) {
         if (!(least > 0 && least <= 1)) refuse("least", least, "what a child adds lies in (0, 1]");
         if (children < 1) refuse("children", children, "a node has one child or more");
@@ -129,12 +133,12 @@ public:
                                    node_id node, token_id token, sampling_params const& w, Sampler const& sampler) {
         tokens_.assign(static_cast<std::size_t>(children_), none);
         rows.likeliest(g, row, w, tokens_, likeliest_);
-        draft::child_rates rates = rates_;
+        draft::child_rates rates = rates_.value_or(draft::child_rates{});
         if constexpr (estimates_acceptance_after<Model>)
-            rates = rates_.scaled_to(model.confidence(rows[row].depth, token));
+            rates = rates.scaled_to(model.confidence(rows[row].depth, token));
         else if constexpr (estimates_acceptance<Model>)
-            rates = rates_.scaled_to(model.confidence(rows[row].depth));
-        else if (!corrections_.empty() && !w.greedy())
+            rates = rates.scaled_to(model.confidence(rows[row].depth));
+        else if (!rates_ && !w.greedy())
             rates = draft::rates_of_row(likeliest_);
         draft::depth_outlook const outlook{likeliest_, rates, corrections_};
         double const reach = reach_[static_cast<std::size_t>(node)] / least_;
@@ -155,8 +159,7 @@ public:
 
 protected:
     /// Sets the price of a child, the children of a node at most, and for the nodes that follow the corrections of the
-    /// rates (`draft::depth_outlook`), which are then those of each row (`draft::rates_of_row`). None may depend on
-    /// what is drawn in the step.
+    /// rates (`draft::depth_outlook`). None may depend on what is drawn in the step.
     void use(double least, index_t children, std::span<double const> corrections) noexcept {
         least_ = least;
         children_ = children;
@@ -169,9 +172,9 @@ private:
     double least_;
     index_t children_;
     std::int32_t levels_;
-    draft::child_rates rates_;
-    std::span<double const> corrections_;  ///< none: the rates are those given
-    std::vector<double> reach_;            ///< of each node
+    std::optional<draft::child_rates> rates_;
+    std::span<double const> corrections_;
+    std::vector<double> reach_;  ///< of each node
     std::vector<token_id> tokens_;
     std::vector<double> likeliest_;
     draft::child_chances chances_;

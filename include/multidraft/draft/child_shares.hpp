@@ -21,6 +21,8 @@ struct child_shares {
     index_t certain = 0;
     index_t draws = 0;
     double left = 1;  ///< the probability outside the certain children
+    /// Draws without replacement are tried one by one, so that the first is accepted most often. Else all are alike.
+    bool in_turn = false;
 
     /// The share of each draw.
     [[nodiscard]] double of_draw() const noexcept { return draws > 0 ? left / draws : 0; }
@@ -32,7 +34,7 @@ struct child_shares {
 }
 [[nodiscard]] inline child_shares shares_of(sequential const&, std::span<double const> /*likeliest*/,
                                             index_t n) noexcept {
-    return {0, n, 1};
+    return {0, n, 1, true};
 }
 
 /// The shares of the n >= 1 most likely tokens, all certain. O(n).
@@ -94,19 +96,30 @@ struct child_chances {
     child_shares shares;
     double factor = 1;  ///< the chance of a certain child over its probability under the draft
     double draws = 0;   ///< the chance that one of the draws is accepted
+    double miss = 0;    ///< the chance that a single draw is not
 
-    /// The chance of each draw.
-    [[nodiscard]] double of_draw() const noexcept { return shares.draws > 0 ? draws / shares.draws : 0; }
+    /// The chance that none of j draws is accepted, of the times that no certain child is: miss^(j^0.45).
+    [[nodiscard]] static double missed(double miss, index_t j) noexcept {
+        constexpr double exponent = 0.45;
+        return j == 0 ? 1.0 : j == 1 ? miss : std::pow(miss, std::pow(j, exponent));
+    }
+    /// The chance of draw k.
+    [[nodiscard]] double of_draw(index_t k) const noexcept {
+        if (shares.draws == 0) return 0;
+        if (!shares.in_turn) return draws / shares.draws;
+        double const all = 1 - missed(miss, shares.draws);
+        return all > 0 ? draws * (missed(miss, k) - missed(miss, k + 1)) / all : 0;
+    }
     /// The chance of child k; `likeliest` are the probabilities that these chances were made of.
     [[nodiscard]] double of_child(std::span<double const> likeliest, index_t k) const noexcept {
-        return k < shares.certain ? factor * likeliest[static_cast<std::size_t>(k)] : of_draw();
+        return k < shares.certain ? factor * likeliest[static_cast<std::size_t>(k)] : of_draw(k - shares.certain);
     }
     /// The chance that any child is accepted.
     [[nodiscard]] double any() const noexcept { return factor * (1 - shares.left) + draws; }
     /// All chances times `ratio`, or less so that they sum to 1.
     [[nodiscard]] child_chances scaled_by(double ratio) const noexcept {
         if (ratio * any() > 1) ratio = 1 / any();
-        return {shares, ratio * factor, ratio * draws};
+        return {shares, ratio * factor, ratio * draws, miss};
     }
 };
 
@@ -116,15 +129,14 @@ struct child_chances {
 template <class Sampler>
 [[nodiscard]] child_chances chances_of(Sampler const& sampler, std::span<double const> likeliest, index_t n,
                                        child_rates const& rates) noexcept {
-    constexpr double exponent = 0.45;
     child_chances chances{shares_of(sampler, likeliest, n)};
     child_shares const& shares = chances.shares;
     double const taken = 1 - shares.left;
     chances.factor = taken * rates.certain > 1 ? 1 / taken : rates.certain;
     if (shares.draws == 0) return chances;
-    double const miss = 1 - (shares.certain > 0 ? rates.other : rates.draw);
-    double const missed = shares.draws == 1 ? miss : std::pow(miss, std::pow(shares.draws, exponent));
-    chances.draws = std::min(shares.left * (1 - missed), std::max(0.0, 1 - chances.factor * taken));
+    chances.miss = 1 - (shares.certain > 0 ? rates.other : rates.draw);
+    double const some = 1 - child_chances::missed(chances.miss, shares.draws);
+    chances.draws = std::min(shares.left * some, std::max(0.0, 1 - chances.factor * taken));
     return chances;
 }
 

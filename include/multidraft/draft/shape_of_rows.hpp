@@ -1,4 +1,4 @@
-// The tree whose shape is chosen from all rows of a step before anything is drawn, best first.
+// The tree whose shape is chosen from all rows of a step before anything is drawn.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,28 +12,12 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/draft/child_shares.hpp"
+#include "multidraft/draft/chances_by_row.hpp"
+#include "multidraft/draft/node_allocation.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/tree/tree_builder.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::draft {
-
-/// The draft's row of one depth, as a shape sees it.
-struct depth_outlook {
-    /// The largest probabilities of the row, in falling order: as many as a node may have children.
-    std::span<double const> likeliest;
-    child_rates rates{};  ///< how often children drawn from rows like it are accepted
-    /// By how much more often than these rates say n children are accepted, for n = 1, 2, ..; the last for all more.
-    std::span<double const> corrections{};
-};
-
-/// The chances of n >= 1 children by that row.
-template <class Sampler>
-[[nodiscard]] child_chances chances_of(Sampler const& sampler, depth_outlook const& row, index_t n) noexcept {
-    child_chances const chances = chances_of(sampler, row.likeliest, n, row.rates);
-    if (row.corrections.empty()) return chances;
-    return chances.scaled_by(row.corrections[std::min(static_cast<std::size_t>(n), row.corrections.size()) - 1]);
-}
 
 /// What a tree may cost.
 struct shape_budget {
@@ -47,47 +31,6 @@ struct shape_budget {
         if (children < 1) refuse("children", children, "a node has one child or more");
         if (!(least >= 0 && least <= 1)) refuse("least", least, "what a node adds lies in [0, 1]");
     }
-};
-
-/// The chances of 1, 2, .. children by each of some rows, for the shapes that are chosen from these.
-class chances_by_row {
-public:
-    /// The rows must outlive it. `children` of a node at most, >= 1. O(rows x children^2).
-    template <class Sampler>
-    chances_by_row(Sampler const& sampler, std::span<depth_outlook const> rows, index_t children)
-        : rows_(rows), children_(children) {
-        chances_.reserve(rows.size() * static_cast<std::size_t>(children));
-        for (depth_outlook const& row : rows)
-            for (index_t n = 1; n <= children; ++n) chances_.push_back(chances_of(sampler, row, n));
-        any_.reserve(chances_.size());
-        for (std::int32_t depth = 0; depth < this->depth(); ++depth)
-            for (index_t n = 1; n <= children; ++n) {
-                double sum = 0;
-                for (index_t k = 0; k < n; ++k) sum += (*this)(depth, n, k);
-                any_.push_back(sum);
-            }
-    }
-
-    /// So many rows.
-    [[nodiscard]] std::int32_t depth() const noexcept { return static_cast<std::int32_t>(rows_.size()); }
-    /// So many children of a node at most.
-    [[nodiscard]] index_t children() const noexcept { return children_; }
-    /// The chance of child k of n by the row of a depth.
-    [[nodiscard]] double operator()(std::int32_t depth, index_t n, index_t k) const noexcept {
-        return chances_[at(depth, n)].of_child(rows_[static_cast<std::size_t>(depth)].likeliest, k);
-    }
-    /// The chance of any of n children.
-    [[nodiscard]] double any(std::int32_t depth, index_t n) const noexcept { return any_[at(depth, n)]; }
-
-private:
-    [[nodiscard]] std::size_t at(std::int32_t depth, index_t n) const noexcept {
-        return static_cast<std::size_t>(depth) * static_cast<std::size_t>(children_) + static_cast<std::size_t>(n - 1);
-    }
-
-    std::span<depth_outlook const> rows_;
-    index_t children_;
-    std::vector<child_chances> chances_;
-    std::vector<double> any_;
 };
 
 /// Grows the tree of `shape_of_rows`, and knows what it costs and promises before it is made. Memory is kept from one
@@ -105,6 +48,10 @@ public:
         offers_.clear();
         inner_ = 0;
         depth_ = 0;
+        if (chance.siblings_share() && budget.nodes <= most_divided) {
+            divide(chance, budget);
+            return;
+        }
         push(offer_of(0, chance, budget), budget);
         while (!offers_.empty() && size() <= budget.nodes) {
             std::pop_heap(offers_.begin(), offers_.end());
@@ -153,7 +100,29 @@ private:
         double below = 0;  ///< expected accepted tokens below it, once it is reached
     };
 
+    /// Nodes that are divided among branches; of more a tree is grown.
+    static constexpr node_id most_divided = 128;
+
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
+
+    /// The best tree of a number of nodes that pays.
+    void divide(chances_by_row const& chance, shape_budget const& budget) {
+        allocation_.compute(chance, budget.children, budget.nodes);
+        node_id best = 0;
+        for (node_id n = 1; n <= budget.nodes; ++n)
+            if (allocation_.tokens(n) - allocation_.tokens(best) > budget.least * (n - best)) best = n;
+        below_.assign(1, best);
+        for (node_id v = 0; v < size(); ++v) {
+            std::int32_t const depth = nodes_[at(v)].depth;
+            node_id const n = below_[at(v)];
+            index_t const count = n > 0 && depth < chance.depth() ? allocation_.children(depth, n) : 0;
+            for (index_t k = 0; k < count; ++k) {
+                below_.push_back(allocation_.below_child(depth, n, k));
+                add_child(v);
+            }
+        }
+        nodes_[0].below = allocation_.tokens(best);
+    }
 
     /// The accepted tokens below a node of n children, of which the last may be new.
     [[nodiscard]] double below(node const& here, index_t n, chances_by_row const& chance) const noexcept {
@@ -215,6 +184,8 @@ private:
 
     std::vector<node> nodes_ = std::vector<node>(1);
     std::vector<offer> offers_;  ///< a heap, the best first
+    node_allocation allocation_;
+    std::vector<node_id> below_;  ///< of each node, while the nodes are divided
     node_id inner_ = 0;
     std::int32_t depth_ = 0;
 };
@@ -222,11 +193,14 @@ private:
 /// The tree of the most expected accepted tokens, grown best first, for rows that are all known before the first draw:
 /// those of a block drafter, one for each depth. Children are added where each adds most to the tree's
 /// expected accepted tokens, by the chances of children beside their siblings (`chances_of`), until `budget.nodes` are
-/// there or the next would add less than `budget.least`. Ties go to the node added first.
+/// there or the next would add less than `budget.least`. Ties go to the node added first. Where siblings take from one
+/// another, as draws that are all alike do, the nodes are divided among the branches (`node_allocation`), of up to 128
+/// the best tree there is, and as many as pay `budget.least` each together.
 ///
 /// The shape is a function of rows and of earlier steps, of nothing drawn (`shape_depends_on::nothing`): every verifier
 /// is lossless for it. With `top_n` it is the best-first tree of [DDTree], whose children are all certain. At most as
-/// deep as there are rows. O(nodes (log nodes + (depth + children) x children)).
+/// deep as there are rows. O(nodes (log nodes + (depth + children) x children)), or where
+/// nodes are divided O(depth x children^2 x nodes^2).
 ///
 /// Throws `invalid_input` for a budget out of its range.
 template <class Sampler>
