@@ -103,7 +103,7 @@ int run(int argc, char** argv) {
     CLI::App app("The law of a chat model's answers with drafts");
     std::string model, drafter;
     std::vector<std::string> prompts;
-    std::int32_t runs = 20000, nodes = 8, candidates = 128;
+    std::int32_t runs = 20000, nodes = 8, candidates = 256;
     generation_options options;
     options.max_tokens = 4;  // so that the first steps draft two levels and more
     transformer_options how;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "multidraft/draft/certain.hpp"
+#include "multidraft/draft/chances_by_row.hpp"
 #include "multidraft/draft/child_shares.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/draft_inputs.hpp"
@@ -10,6 +11,7 @@
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/lookup.hpp"
+#include "multidraft/draft/node_allocation.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/shape_chances.hpp"

@@ -334,8 +334,10 @@ struct few_candidates {
             std::vector<token_id> order(v);
             for (std::size_t x = 0; x < v; ++x) order[x] = static_cast<token_id>(x);
             // Rows that nothing reads are not numbers.
-            auto const less = [&](token_id a, token_id b) { return rows[first + at(a)] > rows[first + at(b)]; };
-            if (!std::isnan(rows[first])) std::stable_sort(order.begin(), order.end(), less);
+            auto const before = [&](token_id a, token_id b) {
+                return std::pair(-rows[first + at(a)], a) < std::pair(-rows[first + at(b)], b);
+            };
+            if (!std::isnan(rows[first])) std::sort(order.begin(), order.end(), before);
             order.resize(count);
             std::sort(order.begin(), order.end());
             for (token_id const x : order) {

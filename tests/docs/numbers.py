@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench"))
 from support.medians import medians  # noqa: E402
 
 MACHINE = "AMD_EPYC_2_cores"
-DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/chat.md")
+DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/chat.md", "docs/drafters.md")
 # Tables whose rows come from elsewhere, by their first cell.
-OTHER = {"situation": "no numbers", "": "no numbers",
+OTHER = {"situation": "no numbers", "": "no numbers", "drafter": "no numbers but of papers",
          "normaliser of one row with a mask or a bias, CPU time": "a run of its own, as the text below it says"}
 TEMPERATURES = ("0", "0.7", "1")
 # Tables of bench/padded, by their first cell.
@@ -45,6 +45,11 @@ PARALLEL = {"requests in flight, 7M": "shipped", "requests in flight, 61M": "60m
 BLOCKS = "Q4_1, by"
 # Of bench/roofline, by its first cell.
 CALLS = {"a call of 287M parameters, matrix tiles, by": "roofline_with_tiles", "a call of 287M parameters, AVX-512, by": "roofline_avx512"}
+# Of bench/drafter_methods, by their first cell; and what the ways are called there.
+WAYS = {"temperature, shipped target": "shipped", "temperature, SmolLM2": "smollm"}
+WAY = {"the likeliest tokens, naive matching (DDTree)": "naive matching", "a chain, p/q": "chain, p/q", "a chain, block verification": "chain, block",
+       "draws without replacement, recursive rejection": "recursive rejection", "`nested_ranked_block/stratified`": "ours",
+       "the same, by reach": "ours, by reach"}
 # Of bench/goodput, by its first cell.
 GOODPUT = "times of a target of, requests in flight"
 
@@ -286,10 +291,24 @@ def of_xeon(data):
 
 
 def way_of_drafter(data, temperature, budget, way):
-    """Tokens a target call by bench/drafter_methods."""
-    rows = map(json.loads, (data.root / "bench/results/drafter_methods.jsonl").read_text(encoding="utf-8").splitlines())
-    return next(row["tokens_a_call"]["value"] for row in rows
-                if (row.get("temperature"), row.get("budget"), row.get("way")) == (temperature, budget, way))
+    """Tokens a target call by bench/drafter_methods, of the shipped target unless the way names another, "smollm: ".."""
+    size, way = way.split(": ") if ": " in way else ("shipped", way)
+    return row_of_way(data.root, size, temperature, budget, way)["tokens_a_call"]["value"]
+
+
+def row_of_way(root, size, temperature, budget, way):
+    rows = map(json.loads, (root / f"bench/results/drafter_methods/{size}.jsonl").read_text(encoding="utf-8").splitlines())
+    return next(row for row in rows if (row.get("temperature"), row.get("budget"), row.get("way")) == (temperature, budget, way))
+
+
+def row_of_ways(root, head, temperature, budget):
+    """A row of the table of ways: tokens a call with their interval, and nodes."""
+    cells = [temperature, budget]
+    for column in head[2:]:
+        row = row_of_way(root, WAYS[head[0]], float(temperature), int(budget), WAY[column])
+        value, low, high = (row["tokens_a_call"][name] for name in ("value", "low", "high"))
+        cells.append(f"{value:.2f} [{low:.2f}, {high:.2f}], {row['nodes_a_call']:.0f}")
+    return cells
 
 
 def at_least(ratio):
@@ -393,6 +412,11 @@ def wrong_rows(name, text, data):
                 expected = row_of_parallel(data.root, head, row[0])
                 if list(row) != expected:
                     wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
+        elif head[0] in WAYS:
+            for row in rows:
+                expected = row_of_ways(data.root, head, *row[:2])
+                if list(row) != expected:
+                    wrong.append(f"{name}: {' | '.join(row)}: the data say {expected}")
         elif head[0] == BLOCKS:
             for row in rows:
                 expected = row_of_blocks(data.root, head, row)
@@ -461,6 +485,8 @@ def source_of(head, data):
         return results / PADDED[head[0]] / "made_with.txt"
     if head[0] in PARALLEL:
         return results / "parallel/made_with.txt"
+    if head[0] in WAYS:
+        return results / f"drafter_methods/{WAYS[head[0]]}.jsonl"
     if head[0] == BLOCKS:
         return results / "block_products/made_with.txt"
     if head[0] in CALLS:

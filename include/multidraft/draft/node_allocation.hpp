@@ -74,17 +74,13 @@ private:
         auto const count = static_cast<index_t>(c);
         for (std::size_t k = 0; k < c; ++k) {
             double const weight = chance(depth, count, static_cast<index_t>(k));
-            auto* const share = share_.data() + share_at(d, c, k);
-            for (std::size_t m = room + 1; m-- > 0;) {  // downwards: sums of fewer nodes are those without this child
-                double best = sums_[m];
-                for (std::size_t j = 1; j <= m; ++j) {
-                    double const sum = sums_[m - j] + weight * below[j];
-                    if (!(sum > best)) continue;
-                    best = sum;
-                    share[m] = static_cast<std::uint16_t>(j);
-                }
-                sums_[m] = best;
-            }
+            best_ = sums_;
+            given_.assign(room + 1, 0);
+            for (std::size_t j = 1; j <= room; ++j) give(j, weight * below[j], room);
+            sums_.swap(best_);
+            std::transform(given_.begin(), given_.end(),
+                           share_.begin() + static_cast<std::ptrdiff_t>(share_at(d, c, k)),
+                           [](double j) { return static_cast<std::uint16_t>(j); });
         }
         double const any = chance.any(depth, count);
         for (std::size_t m = 0; m <= room; ++m) {
@@ -96,11 +92,25 @@ private:
         }
     }
 
+    /// Gives a child j nodes, which add `gain`, wherever that is better than fewer. By vectors: one type throughout.
+    void give(std::size_t j, double gain, std::size_t room) noexcept {
+        double const* const without = sums_.data();
+        double* const best = best_.data() + j;
+        double* const given = given_.data() + j;
+        auto const nodes = static_cast<double>(j);
+        for (std::size_t m = 0; m + j <= room; ++m) {
+            double const sum = without[m] + gain;
+            bool const better = sum > best[m];
+            best[m] = better ? sum : best[m];
+            given[m] = better ? nodes : given[m];
+        }
+    }
+
     std::size_t nodes_ = 0, children_ = 0;
-    std::vector<double> value_;  ///< by depth and number of nodes
-    std::vector<double> sums_;
-    std::vector<std::uint16_t> used_;   ///< of those nodes
-    std::vector<std::uint16_t> count_;  ///< of children
+    std::vector<double> value_;                ///< by depth and number of nodes
+    std::vector<double> sums_, best_, given_;  ///< by the nodes below some children, and below one more
+    std::vector<std::uint16_t> used_;          ///< of those nodes
+    std::vector<std::uint16_t> count_;         ///< of children
     std::vector<std::uint16_t> share_;  ///< by depth, number of children, child, and nodes below it and those before it
 };
 

@@ -101,7 +101,7 @@ private:
     };
 
     /// Nodes that are divided among branches; of more a tree is grown.
-    static constexpr node_id most_divided = 128;
+    static constexpr node_id most_divided = 64;
 
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
 
@@ -194,7 +194,7 @@ private:
 /// those of a block drafter, one for each depth. Children are added where each adds most to the tree's
 /// expected accepted tokens, by the chances of children beside their siblings (`chances_of`), until `budget.nodes` are
 /// there or the next would add less than `budget.least`. Ties go to the node added first. Where siblings take from one
-/// another, as draws that are all alike do, the nodes are divided among the branches (`node_allocation`), of up to 128
+/// another, as draws that are all alike do, the nodes are divided among the branches (`node_allocation`), of up to 64
 /// the best tree there is, and as many as pay `budget.least` each together.
 ///
 /// The shape is a function of rows and of earlier steps, of nothing drawn (`shape_depends_on::nothing`): every verifier
