@@ -79,7 +79,8 @@ def main():
                 return 0
             sys.exit("a limit without a program was not found")
         measured = measure(options, {"readme": source("readme", readme), "umbrella": source("umbrella", umbrella + readme),
-                                     "any_method": source("any_method", any_method)})
+                                     "any_method": source("any_method", any_method),
+                                     "compiled_library": HERE / "compiled_library.cpp"})
     found = too_dear(measured, limits)
     print("\n".join(found))
     return 1 if found else 0
