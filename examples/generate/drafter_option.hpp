@@ -56,7 +56,7 @@ inline std::int32_t candidates_of_option(std::optional<std::int32_t> named, meth
 }
 
 /// The tree of the block drafter unless told otherwise. With a term of the parent the rows below a drawn token are
-/// known only when it is drawn: then "reach" accepts more, and where all is certain "best" (`bench/drafter_methods`).
+/// known only when it is drawn, and "reach" goes by them; where all is certain "best" does.
 inline std::string default_tree_of_block(sampling_params const& w) {
     auto const config = read_block_drafter_config(std::filesystem::path(settings().block_drafter) / "config.json");
     return config.markov_rank > 0 && !w.greedy() ? "reach" : "best";
