@@ -176,7 +176,6 @@ public:
 private:
     using request = detail::batched_request;
     using queue = detail::request_queues::queue;
-
     struct both_models {
         Target& target;
         Draft& draft;
@@ -231,10 +230,9 @@ private:
     }
     /// The levels of which a call of the draft gives rows.
     [[nodiscard]] std::int32_t draft_levels() const {
-        if constexpr (in_one_call)
-            return models_.draft.block_size();
-        else
-            return largest_number<std::int32_t>;
+        std::int32_t levels = largest_number<std::int32_t>;
+        if constexpr (in_one_call) levels = models_.draft.block_size();
+        return levels;
     }
     /// Whether the end of the text does not limit the request's next tree.
     [[nodiscard]] bool is_whole(request const& r) const {
@@ -420,7 +418,6 @@ private:
 
     struct one_step {
         one_step(Target const& target, Draft const& draft) : p(target), q(draft) {}
-
         batch_step<Sampler, Verifier> step;
         std::vector<request*> order;                            ///< of the step's requests
         std::vector<std::pair<request*, std::int32_t>> pieces;  ///< of prompts: to which token they go
