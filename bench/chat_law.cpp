@@ -125,10 +125,7 @@ int run(int argc, char** argv) {
     block_drafter_model rows(std::make_shared<block_drafter_weights const>(drafter, target.weights(), how));
     short_block_drafter few(rows, candidates);
     for (std::string const& prompt : prompts) {
-        std::vector<token_id> text;
-        if (!markup.default_system().empty()) markup.add("system", markup.default_system(), text);
-        markup.add("user", prompt, text);
-        markup.begin_answer(text);
+        std::vector<token_id> const text = markup.ask(prompt);
         pairs const expected(target, text, static_cast<double>(options.sampling.temperature), runs);
 
         target.expose_features(rows.weights()->target_layers());

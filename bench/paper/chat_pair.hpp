@@ -44,10 +44,7 @@ public:
 
     /// The rows after every `every`-th token of the target's answer to a question, from the one before its first on.
     void rows_of_answer(std::string const& question, generation_options options, std::size_t every, row_pairs& out) {
-        std::vector<token_id> text;
-        if (!markup_.default_system().empty()) markup_.add("system", markup_.default_system(), text);
-        markup_.add("user", question, text);
-        markup_.begin_answer(text);
+        std::vector<token_id> text = markup_.ask(question);
         std::size_t const begin = text.size() - 1;
         auto const& ends = target_.weights()->config().eos_tokens;
         options.stop_tokens.assign(ends.begin(), ends.end());

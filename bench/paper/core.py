@@ -12,14 +12,13 @@ import threading
 from pathlib import Path
 
 from paper.estimates import *
-from support.chat_model import MODEL_FILE
+from support.chat_model import DRAFTER, MODEL_FILE, held_out_questions
 from support.made_with import commit_of_sources, processor
 from support.picture import pyplot, save
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHOWN = "sweep"  # the item whose picture a document shows; the others are left in PICTURES
 PICTURES = ROOT / "build" / "paper_tables"
-CHAT_DRAFTER = ROOT / "models" / "smollm-drafter"
 KINDS = ("scripture", "definitions", "satire")
 # The setting of all tables: prompts of each kind, tokens of a text, texts of a prompt. An interval of five texts covers
 # 84 % of the time, one of three times 36 covers 94 to 95 %.
@@ -402,18 +401,11 @@ class Session:
 class ChatSession(Session):
     """The same of a chat model and its block drafter: rates alone, along answers to questions that no drafter was trained on."""
 
-    def questions(self):
-        """{kind: [question]}."""
-        found = {}
-        for one in json.loads((CHAT_DRAFTER / "held_out.json").read_text(encoding="utf-8")):
-            found.setdefault(one["kind"], []).append(one["prompt"])
-        return {kind: of_kind[: self.options.prompts] for kind, of_kind in found.items()}
-
     def rates(self, counts, temperature):
         found = {n: {} for n in counts}
-        for kind, questions in self.questions().items():
+        for kind, questions in held_out_questions(self.options.prompts).items():
             result = self.ask({"rates": list(counts), "temperature": temperature, "questions": questions, "generated": self.options.tokens,
-                               "target": str(MODEL_FILE), "draft": str(CHAT_DRAFTER)})
+                               "target": str(MODEL_FILE), "draft": str(DRAFTER)})
             if "error" in result:
                 sys.exit(f"paper_tables: {result['error']}")
             for n in counts:
@@ -422,4 +414,4 @@ class ChatSession(Session):
         return found
 
     def setting(self):
-        return {"questions": sum(map(len, self.questions().values())), "tokens": self.options.tokens}
+        return {"questions": sum(map(len, held_out_questions(self.options.prompts).values())), "tokens": self.options.tokens}

@@ -96,7 +96,6 @@ void block_drafter_weights::implementation::make_layers(std::filesystem::path co
     if (config.markov_rank > 0) {
         of_parent = &read.table("markov_head.markov_w1.weight", config.draft_vocabulary, config.markov_rank);
         of_entries = read.matrix({{"markov_head.markov_w2.weight", config.draft_vocabulary}}, config.markov_rank);
-        entries_of_parent = &read.table("markov_head.markov_w2.weight", config.draft_vocabulary, config.markov_rank);
     }
     parameters = read.parameters();
     bytes_per_step = read.bytes() + (own_head ? 0 : head->bytes());

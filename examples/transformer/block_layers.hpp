@@ -56,11 +56,10 @@ struct block_drafter_weights::implementation {
     std::vector<float> projection_norm, final_norm, mask;
     tensor_view const* embedding = nullptr;  ///< its own, or the target's
     draft_vocabulary vocabulary;
-    std::unique_ptr<linear> own_head;                ///< or null: its own, or the target's rows of its tokens
-    linear const* head = nullptr;                    ///< its own, or the target's
-    tensor_view const* of_parent = nullptr;          ///< W1, or null
-    std::unique_ptr<linear> of_entries;              ///< W2, or null
-    tensor_view const* entries_of_parent = nullptr;  ///< what that was made of
+    std::unique_ptr<linear> own_head;        ///< or null: its own, or the target's rows of its tokens
+    linear const* head = nullptr;            ///< its own, or the target's
+    tensor_view const* of_parent = nullptr;  ///< W1, or null
+    std::unique_ptr<linear> of_entries;      ///< W2, or null
     rotary_angles angles;
 
 private:

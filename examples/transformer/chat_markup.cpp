@@ -61,6 +61,14 @@ void chat_markup::begin_answer(std::vector<token_id>& to) const {
     append("assistant\n", to);
 }
 
+std::vector<token_id> chat_markup::ask(std::string_view question) const {
+    std::vector<token_id> text;
+    if (!default_system().empty()) add("system", default_system(), text);
+    add("user", question, text);
+    begin_answer(text);
+    return text;
+}
+
 void chat_markup::end_answer(std::vector<token_id>& to) const {
     if (to.empty() || to.back() != end_) to.push_back(end_);
     append("\n", to);

@@ -27,6 +27,8 @@ public:
     void add(std::string_view role, std::string_view text, std::vector<token_id>& to) const;
     /// Appends what comes before an answer.
     void begin_answer(std::vector<token_id>& to) const;
+    /// A conversation of one question, with the default system message, up to where its answer begins.
+    [[nodiscard]] std::vector<token_id> ask(std::string_view question) const;
     /// Appends what comes after an answer: its end too, where the model has not written it.
     void end_answer(std::vector<token_id>& to) const;
 

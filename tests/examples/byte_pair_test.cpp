@@ -220,6 +220,7 @@ TEST_F(byte_pair_tokenizer, conversations) {
     markup.add("user", "hello 12", all);
     markup.begin_answer(all);
     tokens_of const first = all;
+    EXPECT_EQ(markup.ask("hello 12"), first);
     EXPECT_EQ(all, tokens.encode("<|im_start|>system\nBe hello<|im_end|>\n<|im_start|>user\nhello 12<|im_end|>\n"
                                  "<|im_start|>assistant\n"));
     // The model may have ended its answer, or not.

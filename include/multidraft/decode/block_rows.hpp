@@ -48,15 +48,13 @@ public:
         width_ = static_cast<std::size_t>(vocabulary_);
         if constexpr (sparse) width_ = std::min(width_, static_cast<std::size_t>(model.candidates()));
         if (depths == 0) return;
+        if constexpr (!chosen_after_parent) base_.resize(static_cast<std::size_t>(depths) * width_);
         if constexpr (chosen_after_parent) {
             model.read(text, depths);
-            return;
-        }
-        base_.resize(static_cast<std::size_t>(depths) * width_);
-        if constexpr (sparse && !chosen_after_parent) {
+        } else if constexpr (sparse) {
             tokens_.resize(base_.size());
             model.rows(text, std::span<token_id>(tokens_), std::span<logit>(base_));
-        } else if constexpr (!sparse) {
+        } else {
             model.rows(text, std::span<logit>(base_));
         }
     }
