@@ -215,10 +215,7 @@ void block_layers::parent_terms(std::span<token_id const> parents, Use const& us
 
 void block_layers::add_own_parent_terms(std::span<token_id const> parents, float* rows) {
     auto const own = size(w.config.draft_vocabulary);
-    parent_terms(parents, [&](std::size_t k, float const* term) {
-        float* const row = rows + k * own;
-        for (std::size_t x = 0; x < own; ++x) row[x] += term[x];
-    });
+    parent_terms(parents, [&](std::size_t k, float const* term) { kernels::add(term, own, rows + k * own); });
 }
 
 void block_layers::add_parent_terms(std::span<token_id const> parents, float* rows) {

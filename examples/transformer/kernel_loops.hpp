@@ -10,6 +10,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "transformer/kernel_table.hpp"
+#include "transformer/selection_loops.hpp"
 #include "transformer/unroll.hpp"
 
 #if defined(__F16C__)
@@ -551,7 +552,8 @@ void attend_tokens(attention_view const& cache, token_attention const* tokens, s
         attend_groups(cache_of<float>(cache), tokens, count, heads, scratch);
 }
 
-constexpr loops compiled_loops{round_numbers, halve_numbers, norm_numbers, gate_numbers, rotate_head, attend_tokens};
+constexpr loops compiled_loops{round_numbers, halve_numbers, norm_numbers,   gate_numbers,  rotate_head,
+                               attend_tokens, add_numbers,   maxima_of_sets, count_numbers, collect_entries};
 
 }  // namespace
 }  // namespace multidraft::examples::kernels

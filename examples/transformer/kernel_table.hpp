@@ -17,6 +17,10 @@ struct loops {
     void (*rotate)(float* head, float const* cosines, float const* sines, std::int32_t half);
     void (*attend)(attention_view const& cache, token_attention const* tokens, std::int32_t count, std::int32_t heads,
                    float* scratch);
+    void (*add)(float const* from, std::size_t n, float* to);
+    bool (*maxima)(float const* row, std::size_t n, std::size_t sets, float* maxima);
+    std::size_t (*count)(float const* row, std::size_t n, float bound);
+    std::size_t (*collect)(float const* row, std::size_t n, float bound, std::int32_t* places, float* values);
 };
 
 // By the instructions that they need: null where the compiler has not got them.

@@ -40,4 +40,18 @@ void attend(attention_view const& cache, std::span<token_attention const> tokens
     here().attend(cache, tokens.data(), static_cast<std::int32_t>(tokens.size()), heads, scratch);
 }
 
+void add(float const* from, std::size_t n, float* to) { here().add(from, n, to); }
+
+bool maxima(std::span<float const> row, std::span<float> of_sets) {
+    return here().maxima(row.data(), row.size(), of_sets.size(), of_sets.data());
+}
+
+std::size_t count_from(std::span<float const> numbers, float bound) {
+    return here().count(numbers.data(), numbers.size(), bound);
+}
+
+std::size_t collect_from(std::span<float const> row, float bound, std::int32_t* places, float* values) {
+    return here().collect(row.data(), row.size(), bound, places, values);
+}
+
 }  // namespace multidraft::examples::kernels

@@ -1,4 +1,4 @@
-// The loops between a transformer's matrix products: norms, rotary positions, attention, the gate.
+// The loops between a transformer's matrix products: norms, rotary positions, attention, the gate, large entries.
 //
 // Each works on one token and gives the same bits whatever else is in the batch. A sum is over the token's own numbers
 // (for attention: over the sequence of the entries that it attends to), in an order that depends on their count alone.
@@ -103,5 +103,19 @@ inline constexpr std::int32_t queries_together = 6;
 /// The attention of tokens of one sequence, for `heads` query heads that share a key-value head. Each number of the
 /// cache is read once for several tokens. Keys are read up to the next multiple of `lanes` entries.
 void attend(attention_view const& cache, std::span<token_attention const> tokens, std::int32_t heads, float* scratch);
+
+/// Adds n numbers to others.
+void add(float const* from, std::size_t n, float* to);
+
+/// Of each of so many sets of a row's entries, set i of the entries i, i + sets and so on, the largest. False where an
+/// entry is not a number.
+[[nodiscard]] bool maxima(std::span<float const> row, std::span<float> of_sets);
+
+/// How many of some numbers are not less than a bound.
+[[nodiscard]] std::size_t count_from(std::span<float const> numbers, float bound);
+
+/// Places and values of the entries that are not less than a bound, in their order: how many there are. There must be
+/// room for `lanes` more.
+[[nodiscard]] std::size_t collect_from(std::span<float const> row, float bound, std::int32_t* places, float* values);
 
 }  // namespace multidraft::examples::kernels

@@ -49,6 +49,24 @@ TEST(largest_entries, are_those_of_a_sorted_row) {
         }
 }
 
+TEST(largest_entries, are_found_among_all_kinds_of_floats) {
+    std::mt19937 random(4);
+    constexpr float infinite = std::numeric_limits<float>::infinity();
+    constexpr float tiny = std::numeric_limits<float>::denorm_min();
+    constexpr float huge = std::numeric_limits<float>::max();
+    std::vector<float> const kinds{0.0F, -0.0F, 1.0F, -1.0F, tiny, -tiny, huge, -huge, infinite, -infinite};
+    largest_entries largest;
+    for (std::size_t const size : {3U, 31U, 300U, 2000U}) {
+        std::vector<float> row(size);
+        for (float& x : row) x = kinds[random() % kinds.size()];
+        for (std::size_t count = 1; count <= size; count += 1 + count / 2) {
+            auto const found = largest.find(row, count);
+            EXPECT_EQ(std::vector<std::int32_t>(found.places.begin(), found.places.end()), sorted_out(row, count))
+                << size << " entries, " << count << " of them";
+        }
+    }
+}
+
 TEST(largest_entries, say_where_there_is_no_number) {
     largest_entries largest;
     std::vector<float> row(100, 1.0F);
