@@ -20,7 +20,7 @@ using my_verifier = md::verify::recursive_rejection<md::law::sequential>;
 int main(int argc, char** argv) try {
     std::filesystem::path const models = argc > 1 ? argv[1] : "models";
     md::examples::transformer target(models / "target");
-    md::examples::transformer draft(models / "draft");
+    md::examples::transformer draft(models / "draft-distilled");
     md::examples::tokenizer const words(models / "tokenizer.model", target.vocabulary());
     md::generation_options options;
     options.max_tokens = 64;

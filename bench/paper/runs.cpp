@@ -405,7 +405,7 @@ int main() {
         models loaded;
         tokenizer const tokens(find_tokenizer(MULTIDRAFT_MODELS_DIR "/target"), loaded["target"].vocabulary());
         settings().second_draft = MULTIDRAFT_MODELS_DIR "/draft-tiny";
-        settings().early_stop = MULTIDRAFT_MODELS_DIR "/early_stop";
+        settings().early_stop = MULTIDRAFT_MODELS_DIR "/draft/early_stop";
         settings().models.threads = 1;
         std::string line;
         while (std::getline(std::cin, line)) {

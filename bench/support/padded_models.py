@@ -19,7 +19,7 @@ def padded(source, directory, preset):
 
 def models_of(size, models=MODELS):
     """The directories of target and draft, made in `models` where they are not there yet."""
-    shipped = [ROOT / "models" / source for source in ("target", "draft")]
+    shipped = [ROOT / "models" / source for source in ("target", "draft-distilled")]
     return [padded(source, Path(models) / f"{source.name}-{preset}", preset) if preset else source
             for source, preset in zip(shipped, SIZES[size])]
 

@@ -135,7 +135,7 @@ std::int32_t nodes_of_beams(topology const& shape) {
 int run(int argc, char** argv) {
     std::string const models = MULTIDRAFT_MODELS_DIR;
     std::string target_dir = models + "/target";
-    std::string draft_dir = models + "/draft";
+    std::string draft_dir = models + "/draft-distilled";
     std::string tokenizer_file;
     std::string prompt;
     std::string method_name = all_methods()[1].name;
@@ -232,7 +232,6 @@ int run(int argc, char** argv) {
                    "user's cache; without --seed the times are also learnt while it runs)");
     method_settings& single = settings();
     single.second_draft = models + "/draft-tiny";
-    single.early_stop = models + "/early_stop";
     app.add_option("--second-draft", single.second_draft, "the second model of methods with two drafts")
         ->capture_default_str();
     app.add_option("--least", single.least,
@@ -328,8 +327,8 @@ int run(int argc, char** argv) {
     app.add_flag("--dump-decisions", dump_decisions,
                  "write what the decision models of early stopping are trained on, from the shipped prompts that no "
                  "other option uses");
-    app.add_option("--decision-models", single.early_stop, "early_stop: directory of the decision models' weights")
-        ->capture_default_str();
+    app.add_option("--decision-models", single.early_stop,
+                   "early_stop: directory of the decision models' weights (default: early_stop in that of --draft)");
     app.add_flag("--list-methods", list, "print the methods");
     app.add_option(
            "--threads", model_options.threads,
@@ -390,6 +389,7 @@ int run(int argc, char** argv) {
     if (draft_temperature_option->count() > 0 || options.sampling.greedy())
         options.draft_sampling->temperature = draft_temperature;
     naming_options({{"temperature", "--draft-temperature"}}, [&] { validate(*options.draft_sampling); });
+    if (single.early_stop.empty()) single.early_stop = draft_dir + "/early_stop";
     bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
     bool const one_text = !compare_all && !search_trees && !dump_decisions;
     bool const many_texts = file_option->count() > 0;

@@ -2,7 +2,7 @@
 """Trains the decision models of early stopping (Improving MCSD 3.3) on what `generate --dump-decisions` writes.
 
     generate --dump-decisions --temperature 1 > decisions.jsonl
-    train_early_stop.py decisions.jsonl models/early_stop
+    train_early_stop.py decisions.jsonl models/draft-distilled/early_stop
 
 T2: two layers on the draft's ten largest probabilities and its entropy, trained on whether the token was accepted.
 T1: three layers on the draft's hidden state, trained on min(1, p/q) of the token. Needs NumPy. Writes

@@ -18,7 +18,7 @@ MODELS = Path(__file__).resolve().parents[2] / "models"
 parser = argparse.ArgumentParser()
 parser.add_argument("prompt", nargs="?")
 parser.add_argument("--target", default=str(MODELS / "target"))
-parser.add_argument("--draft", default=str(MODELS / "draft"))
+parser.add_argument("--draft", default=str(MODELS / "draft-distilled"))
 parser.add_argument("--method", default="nested_ranked_block/stratified")
 parser.add_argument("--tree", default="3x1x1x1")
 parser.add_argument("--temperature", type=float, default=0.7)

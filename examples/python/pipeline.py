@@ -17,7 +17,7 @@ MODELS = Path(__file__).resolve().parents[2] / "models"
 parser = argparse.ArgumentParser()
 parser.add_argument("prompts", nargs="*", default=["And the LORD said unto Moses,", "In the beginning"])
 parser.add_argument("--target", default=str(MODELS / "target"))
-parser.add_argument("--draft", default=str(MODELS / "draft"))
+parser.add_argument("--draft", default=str(MODELS / "draft-distilled"))
 parser.add_argument("--tokenizer", default=str(MODELS))
 args = parser.parse_args()
 

@@ -34,7 +34,7 @@ using namespace multidraft::examples;
 
 struct command {
     std::string target = MULTIDRAFT_MODELS_DIR "/target";
-    std::string draft = MULTIDRAFT_MODELS_DIR "/draft";
+    std::string draft = MULTIDRAFT_MODELS_DIR "/draft-distilled";
     std::string prompt = "And the LORD said unto Moses,";
     std::string method{methods::nested_ranked_block_stratified::name};
     std::string tree = "2x1x1";

@@ -24,6 +24,7 @@ from support.medians import medians  # noqa: E402
 
 MACHINE = "AMD_EPYC_2_cores"
 DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/chat.md", "docs/drafters.md")
+WITH_CLAIMS = (*DOCUMENTS, "models/README.md")  # tables of others are not read
 # Tables whose rows come from elsewhere, by their first cell.
 OTHER = {"situation": "no numbers", "": "no numbers", "drafter": "no numbers but of papers",
          "normaliser of one row with a mask or a bias, CPU time": "a run of its own, as the text below it says"}
@@ -212,6 +213,16 @@ def first_positions(data, drafter):
     return [f"{of(found):.2f}".lstrip("0") for of in (min, max)]
 
 
+def accepted_by_drafters(data, temperature):
+    """Acceptance by position and the tokens of a chain: of the draft, the one that is distilled, the head of EAGLE-3."""
+    found = []
+    for drafter, positions in (("draft", 1), ("draft-distilled", 1), ("eagle-head", 4)):
+        lines = (data.root / "models" / drafter / "measured.jsonl").read_text(encoding="utf-8").splitlines()
+        row = next(row for row in map(json.loads, lines) if row["temperature"] == float(temperature) and "tokens" in row)
+        found += [f"{alpha:.3f}".lstrip("0") for alpha in row["alpha"][:positions]] + [f"{row['tokens']:.2f}"]
+    return found
+
+
 def on_device(data, file, calls, method, nodes):
     """Microseconds of 64 requests at V = 128,256; those of several calls together."""
     rows = map(json.loads, (data.root / f"bench/results/device/{file}.jsonl").read_text(encoding="utf-8").splitlines())
@@ -223,6 +234,8 @@ def on_device(data, file, calls, method, nodes):
 # (document, regular expression with one group a number, what the numbers are)
 NUMBER = r"([\d.]+)"
 CLAIMS = [
+    *(("models/README.md", rf"\| {t} " + rf"\| (\.\d+) \| {NUMBER} " * 2 + r"\| (\.\d+) " * 4 + rf"\| {NUMBER} \|",
+       lambda d, t=t: accepted_by_drafters(d, t)) for t in TEMPERATURES),
     ("README.md", rf"of 61M and 287M parameters, generate {NUMBER} to {NUMBER} times as fast with drafts as without; on two cores with AVX2 alone, up to 1,023M parameters, {NUMBER} to {NUMBER} times",
      lambda d: speeds_of_auto(d, AVX512) + speeds_of_auto(d, AVX2)),
     ("docs/chat.md", rf"a text of the question, the default makes it {NUMBER} times as fast at temperature 0", lambda d: [d.chat["0", "text", "default"]["speed_up"]]),
@@ -547,7 +560,7 @@ def wrong_claims(documents, data, claims):
 
 def self_test(root):
     data = Data(root)
-    documents = {name: (root / name).read_text(encoding="utf-8") for name in DOCUMENTS}
+    documents = {name: (root / name).read_text(encoding="utf-8") for name in WITH_CLAIMS}
     changed = re.sub(r"(\| 1\.0, 3x1 \| \d)\.", r"\1.9", documents["docs/benchmarks.md"])
     assert changed != documents["docs/benchmarks.md"] and wrong_rows("docs/benchmarks.md", changed, data)
     other = documents["docs/benchmarks.md"].replace("12.5 us |", "12.6 us |", 1)
@@ -577,9 +590,10 @@ def main():
     if options.self_test:
         return self_test(options.root)
     data = Data(options.root)
-    documents = {name: (options.root / name).read_text(encoding="utf-8") for name in DOCUMENTS}
+    documents = {name: (options.root / name).read_text(encoding="utf-8") for name in WITH_CLAIMS}
     wrong = wrong_claims(documents, data, CLAIMS)
-    for name, text in documents.items():
+    for name in DOCUMENTS:
+        text = documents[name]
         if options.fix:
             (options.root / name).write_text(with_commits(text, data), encoding="utf-8")
         wrong += wrong_rows(name, text, data) + ([] if options.fix else wrong_commits(name, text, data))

@@ -54,7 +54,7 @@ TESTED = {
     "generate --method": "{generate} --method speculative_sampling/iid --tokens 8",
     "--typical-epsilon": "{generate} --method lossy/typical_acceptance --typical-epsilon 0.2 --tokens 8",
     "--typical-delta": "{generate} --method lossy/typical_acceptance --typical-delta 0.4 --tokens 8",
-    "--decision-models": "{generate} --method recursive_rejection/early_stop --decision-models models/early_stop --tokens 8",
+    "--decision-models": "{generate} --method recursive_rejection/early_stop --decision-models models/draft/early_stop --tokens 8",
     "--list-methods": "{generate} --list-methods",
     "tests/docs/method_map.py --fix": "python3 tests/docs/method_map.py",
     "tests/docs/numbers.py --fix": "python3 tests/docs/numbers.py",
@@ -63,7 +63,7 @@ TESTED = {
     "--draft-temperature": "{generate} --draft-temperature 1.2 --tokens 8",
     "generate --dump-decisions --temperature 1 > decisions.jsonl":
         "{generate} --dump-decisions --temperature 1 --tokens 60 --prompt Moses > {work}/decisions.jsonl",
-    "examples/generate/train_early_stop.py decisions.jsonl models/early_stop":
+    "examples/generate/train_early_stop.py decisions.jsonl models/draft-distilled/early_stop":
         "{generate} --dump-decisions --temperature 1 --tokens 60 --prompt Moses > {work}/some.jsonl && "
         "{python_with_numpy} examples/generate/train_early_stop.py {work}/some.jsonl {work}/early_stop",
     # Smaller than the presets: they are named below.

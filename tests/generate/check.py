@@ -406,7 +406,7 @@ class Generate(unittest.TestCase):
             (first,) = objects(*common, "--costs", str(file))
             written = json.loads(file.read_text())
             self.assertEqual(written["measured_with"]["sampling"], "temperature above 0")
-            for more, other in ((("--draft", str(MODELS / "draft-tiny")), ("draft is draft of ", ", not draft-tiny of ")),
+            for more, other in ((("--draft", str(MODELS / "draft-tiny")), ("draft is draft-distilled of ", ", not draft-tiny of ")),
                                 (("--target", str(MODELS / "draft")), ("target is target of ", ", not draft of ")),
                                 (("--temperature", "0"), ("sampling is temperature above 0, not temperature 0",)),
                                 (("--top-p", "0.9"), ("not temperature above 0, top-p",)),
@@ -418,7 +418,7 @@ class Generate(unittest.TestCase):
                 for part in other:
                     self.assertIn(part, refusal)
             # The same models by another path; a file of the cache; one that names nothing, which is read as it is.
-            (again,) = objects(*common, "--temperature", "0.7", "--draft", f"{MODELS}/./draft/", "--costs", str(file))
+            (again,) = objects(*common, "--temperature", "0.7", "--draft", f"{MODELS}/./draft-distilled/", "--costs", str(file))
             self.assertEqual(again["costs"], str(file))
             (kept,) = objects(*common)
             objects(*common, "--costs", kept["costs"])
@@ -553,6 +553,10 @@ class Generate(unittest.TestCase):
                              "eagle", "--tree", "4x2")[0]["token_ids"] for threads in ("1", "2", "1")]
             self.assertEqual(texts[0], texts[1])
             self.assertEqual(texts[0], texts[2])
+            if (MODELS / "eagle-head").exists():
+                (shipped,) = objects(*common, "--temperature", "0", "--drafter", "eagle")
+                self.assertEqual(shipped["token_ids"], greedy["token_ids"])
+                self.assertGreater(shipped["block_efficiency"], 1.5)
             self.assertIn("`-> ", run(*common, *head, "--show-tree", "--tree", "2x1").stderr)
 
             for more in (("--draft", str(MODELS / "draft")), ("--search",), ("--dump-decisions",), ("--prompt-file", "-")):
@@ -606,7 +610,8 @@ class Generate(unittest.TestCase):
             self.assertIn("not for --compare", self.refused(*block, "--compare"))
 
     def test_typical_acceptance_has_its_thresholds(self):
-        common = ("--prompt", PROMPT, "--tokens", "40", "--method", "lossy/typical_acceptance", "--tree", "3x1x1")
+        common = ("--prompt", PROMPT, "--tokens", "40", "--method", "lossy/typical_acceptance", "--tree", "3x1x1",
+                  "--draft", str(MODELS / "draft"))
         strict, loose = (objects(*common, "--typical-epsilon", e, "--typical-delta", d)[0]["block_efficiency"]
                          for e, d in (("0.9", "0.9"), ("0.001", "0.001")))
         self.assertGreater(loose, strict)
