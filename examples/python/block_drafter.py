@@ -22,7 +22,7 @@ def target(texts):
 
 class Drafter:
     def __init__(self):
-        self.state = None
+        self.state = np.zeros(V, np.float32)  # of a text of one token nothing is observed before the first rows
         self.observed = 0
 
     def observe(self, features, positions):

@@ -37,6 +37,6 @@ for step in range(3):
 # Drawn candidates need a method of their law. Another method is refused, and the error names those that fit.
 try:
     multidraft.torch.verify_linked_trees(predicts, accept_index, accept_token_num, candidates, index, next_token, next_sibling,
-                                         target_probs, method="naive/deterministic", law="sequential")
+                                         target_probs, method="naive/deterministic", law="sequential", positions=0)
 except ValueError as error:
     print(error)

@@ -486,6 +486,46 @@ TEST(batch_step, a_row_that_is_no_distribution_ends_its_request_alone) {
     step.verify(host_threads(2), target.view(), draft.view());
     EXPECT_EQ(undecided(step.verdicts(), step.requests()), 1);
     for (std::int32_t b = 0; b < 5; ++b) EXPECT_EQ(step.tokens(b).empty(), b == 2);
+    // It may be added again as it is, and its neighbours go on.
+    std::vector<std::pair<index_t, index_t>> held;
+    for (std::int32_t b = 0; b < 5; ++b) held.emplace_back(step.in_target(b), step.in_draft(b));
+    auto const length = static_cast<index_t>(requests[2].text.size());
+    EXPECT_EQ(held[2], std::pair(length - 1, length - 1));
+    for (std::int32_t b = 0; b < 5; ++b) {
+        auto const more = step.tokens(b);
+        auto& text = requests[static_cast<std::size_t>(b)].text;
+        text.insert(text.end(), more.begin(), more.end());
+    }
+    step.start();
+    for (std::size_t b = 0; b < 5; ++b)
+        step.add({.text = requests[b].text,
+                  .shape = &requests[b].shape,
+                  .seed = requests[b].seed,
+                  .in_target = held[b].first,
+                  .in_draft = held[b].second});
+    EXPECT_EQ(step.requests(), 5);
+}
+
+TEST(batch_step, the_levels_of_a_step_have_one_vocabulary) {
+    std::vector<token_id> const text{1, 2};
+    topology const shape = chain(2);
+    std::vector<float> const logits(64);
+    host_threads const pool(1);
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    step.start();
+    step.add({.text = text, .shape = &shape});
+    static_cast<void>(step.next_level());
+    step.draw(pool, rows_of_batch<float>{logits.data(), 0, 8});
+    static_cast<void>(step.next_level());
+    EXPECT_EQ(refusal([&] {
+                  step.draw(pool, rows_of_batch<float>{logits.data(), 0, 6});
+              }),
+              "draft.vocabulary = 6: the rows of the level before have 8 tokens");
+    step.draw(pool, rows_of_batch<float>{logits.data(), 0, 8});
+    step.start();
+    step.add({.text = text, .shape = &shape});
+    static_cast<void>(step.next_level());
+    step.draw(pool, rows_of_batch<float>{logits.data(), 0, 6});
 }
 
 TEST(batch_step, is_verified_with_the_masks_and_biases_of_the_draws) {
@@ -622,8 +662,13 @@ TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
     }
     EXPECT_EQ(step.requests(), 0);
     EXPECT_EQ(step.add({.text = text, .shape = &shape, .seed = 5}), 0);
-    EXPECT_EQ(refusal([&] { step.add({.text = text, .seed = 5}); }),
-              "id = 0: request 0 has this seed, id and length of text, and would have the same draws");
+    EXPECT_EQ(
+        refusal([&] { step.add({.text = text, .seed = 5}); }),
+        "id = 0: request 0 has this seed and id: both would have the same draws where their texts have one length");
+    EXPECT_NE(refusal([&] {
+                  step.add({.text = std::span(text).first(2), .seed = 5});
+              }).find("where their texts have one length"),
+              std::string::npos);
     EXPECT_EQ(step.add({.text = text, .shape = &shape, .seed = 5, .id = 1}), 1);
     EXPECT_NE(refusal([&] { step.draw(pool, rows); }).find("draw = out of turn"), std::string::npos);
     EXPECT_NE(refusal([&] { static_cast<void>(step.target_inputs()); }).find("until `next_level`"), std::string::npos);

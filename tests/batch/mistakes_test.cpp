@@ -232,6 +232,13 @@ TEST(batch_mistakes, masks_have_a_size) {
     EXPECT_EQ(run({.allowed = {words, 10}, .allowed_of = masks.data()}),
               "target.allowed_of[1] = 4: the mask of a node is one of those there are, request 1");
     EXPECT_EQ(run({.allowed = {words.data(), 1, 10}}), "nothing was thrown") << "one for all";
+    EXPECT_EQ(run({.allowed = {words.data(), 1, 10}, .allowed_of = masks.data()}),
+              "target.allowed_of[0] = 3: the mask of a node is one of those there are, request 0")
+        << "one, and an index of another";
+    std::vector<token_id> const token{4};
+    std::vector<float> const value{1.0F};
+    EXPECT_EQ(run({.bias = {.tokens = token, .values = value}}), "nothing was thrown") << "one for all";
+    EXPECT_NE(run({.bias = {.tokens = token, .values = value}, .bias_of = masks.data()}), "nothing was thrown");
 }
 
 TEST(batch_mistakes, a_verdict_at_offsets_is_kept_at_offsets) {
@@ -249,6 +256,31 @@ TEST(batch_mistakes, a_verdict_at_offsets_is_kept_at_offsets) {
     kept.offsets = offsets.data();
     compact_caches(host_threads(1), view, kept);
     EXPECT_EQ(cache, (std::vector<std::int32_t>{10, 12, 12, 13, 20, 21, 22, 23}));
+}
+
+TEST(batch_mistakes, a_cache_keeps_its_place_where_requests_come_and_go) {
+    // Of three places the middle one is free: the requests of the step have the first and the last.
+    std::vector<std::int32_t> const slots{2, 0};
+    std::vector<node_id> const nodes{2, 3};
+    std::vector<std::int32_t> const counts{1, 1};
+    std::vector<std::int64_t> const bases{0, 0};
+    std::vector<std::int32_t> cache{10, 11, 12, 13, 20, 21, 22, 23, 30, 31, 32, 33};
+    contiguous_cache view;
+    view.data = cache.data();
+    view.request_stride = 16;
+    view.entry_stride = view.entry_bytes = 4;
+    kept_batch kept{2, nodes.data(), 1, counts.data(), bases.data()};
+    kept.slot_of = slots.data();
+    compact_caches(host_threads(2), view, kept);
+    EXPECT_EQ(cache, (std::vector<std::int32_t>{10, 13, 12, 13, 20, 21, 22, 23, 30, 32, 32, 33}));
+    std::vector<std::int32_t> const table{0, 1, 2};
+    paged_cache pages;
+    pages.data = cache.data();
+    pages.pages = {table.data(), 1, 4, 16};
+    pages.entry_stride = pages.entry_bytes = 4;
+    cache = {10, 11, 12, 13, 20, 21, 22, 23, 30, 31, 32, 33};
+    compact_caches(host_threads(1), pages, kept);
+    EXPECT_EQ(cache, (std::vector<std::int32_t>{10, 13, 12, 13, 20, 21, 22, 23, 30, 32, 32, 33}));
 }
 
 TEST(batch_mistakes, more_requests_than_nodes_are_refused_before_offsets_are_read) {
@@ -291,6 +323,32 @@ TEST(batch_mistakes, a_node_twice_in_a_level_is_refused) {
               }),
               "level.nodes[1] = 1: entry 0 is the same node: both would get the same draws");
     EXPECT_EQ(tokens, std::vector<token_id>(6, 7));
+}
+
+TEST(batch_mistakes, requests_with_one_seed_and_position_are_refused_by_their_ids) {
+    auto const b = three_trees();
+    std::vector<std::int32_t> const requests{0, 1, 0};
+    std::vector<node_id> nodes{0, 0, 1};
+    std::vector<std::uint64_t> const seeds{5, 5, 6};
+    std::vector<std::int32_t> const positions{3, 3, 3};
+    std::vector<std::uint32_t> const ids{0, 1, 0};
+    std::vector<token_id> tokens(6, 7);
+    auto const run = [&](request_batch const& of) {
+        return refusal([&] {
+            draft_batch(host_threads(1), draft::iid{}, {3, requests.data(), nodes.data()}, draft_rows(b.draft_logits()),
+                        of, {tokens.data(), nullptr, 2});
+        });
+    };
+    EXPECT_EQ(run({seeds.data(), positions.data()}),
+              "level.nodes[1] = 0: entry 0, of request 0, has this node, seed and position, and no ids tell the two "
+              "requests apart: both would get the same draws");
+    EXPECT_EQ(tokens, std::vector<token_id>(6, 7));
+    EXPECT_EQ(run({seeds.data(), positions.data(), ids.data()}), "nothing was thrown");
+    nodes[2] = 0;
+    EXPECT_EQ(run({seeds.data(), positions.data(), ids.data()}),
+              "level.nodes[2] = 0: entry 0 is the same node: both would get the same draws");
+    nodes = {0, 1, 2};
+    EXPECT_EQ(run({seeds.data(), positions.data()}), "nothing was thrown") << "other nodes have other draws";
 }
 
 // --- Lists that several nodes share, by name -------------------------------------------------------------------------

@@ -312,11 +312,11 @@ void check_rows(matrix const& of, std::optional<longs> const& row_of, std::size_
                           "there is one row for each of " + std::to_string(entries));
         return;
     }
-    check_size(row_of->shape(0), entries, (std::string(name) + "_rows").c_str(), "there is one entry a node");
+    std::string const argument = std::string(name).substr(0, std::string(name).find("_logits")) + "_rows";
+    check_size(row_of->shape(0), entries, argument.c_str(), "there is one entry a node");
     for (std::size_t k = 0; k < entries; ++k)
         if ((*row_of)(k) < 0 || (*row_of)(k) >= of.rows()) {
-            failure f(std::string(name) + "_rows", std::to_string((*row_of)(k)),
-                      "there are " + std::to_string(of.rows()) + " rows");
+            failure f(argument, std::to_string((*row_of)(k)), "there are " + std::to_string(of.rows()) + " rows");
             f.index = static_cast<std::int64_t>(k);
             f.message = f.argument + '[' + std::to_string(k) + "] = " + f.value + ": " + f.reason;
             throw f;

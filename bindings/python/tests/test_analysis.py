@@ -42,12 +42,12 @@ def test_rates_are_what_verify_does():
     runs = 4000
     for method in ("recursive_rejection/sequential", "k_seq/iid", "ranked/iid"):
         law = multidraft.method(method).law
-        drawn = multidraft.draft(np.repeat(logits[1][:1], runs, 0), 2, law=law, seeds=np.arange(runs), nodes=0)
+        drawn = multidraft.draft(np.repeat(logits[1][:1], runs, 0), 2, law=law, seeds=np.arange(runs), nodes=0, positions=0)
         trees = ["2"] * runs
         tokens = np.concatenate([np.zeros((runs, 1), np.int32), drawn.tokens], 1).ravel()
         rows = np.zeros(3 * runs, np.int64)
         verdicts = multidraft.verify(method, trees, tokens, *logits, law=drawn.law, seeds=np.arange(runs),
-                                     target_rows=rows, draft_rows=rows)
+                                     target_rows=rows, draft_rows=rows, positions=0)
         rate = analysis.acceptance(p, q, 2, method)
         seen = np.mean([v.accepted for v in verdicts])
         assert abs(seen - rate) < 5 * np.sqrt(rate * (1 - rate) / runs)

@@ -141,36 +141,36 @@ def test_probabilities():
 def test_draws():
     q = np.random.default_rng(0).normal(size=(5, 30)).astype(np.float32)
     nodes = np.arange(5)
-    a = multidraft.draft(q, 4, law="sequential", seeds=3, nodes=nodes)
-    b = multidraft.draft(q, 4, law="sequential", seeds=3, nodes=nodes, threads=2)
+    a = multidraft.draft(q, 4, law="sequential", seeds=3, nodes=nodes, positions=0)
+    b = multidraft.draft(q, 4, law="sequential", seeds=3, nodes=nodes, threads=2, positions=0)
     assert np.array_equal(a.tokens, b.tokens) and a.tokens.shape == (5, 4) and a.law == "sequential"
     assert all(len(set(row)) == 4 for row in a.tokens.tolist()) and (a.counts == 4).all()
-    assert not np.array_equal(a.tokens, multidraft.draft(q, 4, law="sequential", seeds=4, nodes=nodes).tokens)
-    few = multidraft.draft(q, 4, law="sequential", top_k=2, nodes=nodes)
+    assert not np.array_equal(a.tokens, multidraft.draft(q, 4, law="sequential", seeds=4, nodes=nodes, positions=0).tokens)
+    few = multidraft.draft(q, 4, law="sequential", top_k=2, nodes=nodes, positions=0)
     assert (few.counts == 2).all() and (few.tokens[:, 2:] == multidraft.SUPPORT_ENDED).all()
-    top = multidraft.draft(q, 3, law="deterministic", nodes=nodes)
+    top = multidraft.draft(q, 3, law="deterministic", nodes=nodes, positions=0)
     assert np.array_equal(top.tokens, np.argsort(-q, axis=1)[:, :3])
-    assert multidraft.draft(q[:0], 3, law="iid", nodes=0).tokens.shape == (0, 3)
-    none = multidraft.draft(q, 0, law="iid", nodes=nodes)
+    assert multidraft.draft(q[:0], 3, law="iid", nodes=0, positions=0).tokens.shape == (0, 3)
+    none = multidraft.draft(q, 0, law="iid", nodes=nodes, positions=0)
     assert none.tokens.shape == (5, 0) and none.counts.tolist() == none.certain.tolist() == [0] * 5
-    gumbel = multidraft.draft(q, 4, method="recursive_rejection/gumbel_top_k", nodes=nodes)
+    gumbel = multidraft.draft(q, 4, method="recursive_rejection/gumbel_top_k", nodes=nodes, positions=0)
     assert gumbel.law == "sequential" and "recursive_rejection/sequential" in gumbel.law.methods
 
 
 def test_the_law_is_checked():
     q = np.zeros((3, 8), np.float32)
-    children = multidraft.draft(q[:1], 2, law="iid", nodes=0)
+    children = multidraft.draft(q[:1], 2, law="iid", nodes=0, positions=0)
     tokens = [0, *children.tokens[0]]
     with pytest.raises(multidraft.InvalidInput) as refused:
-        multidraft.verify("recursive_rejection/sequential", "2", tokens, q, q, law=children.law)
+        multidraft.verify("recursive_rejection/sequential", "2", tokens, q, q, law=children.law, positions=0)
     assert refused.value.argument == "law" and "recursive_rejection/iid" in refused.value.reason
-    assert multidraft.verify("recursive_rejection/iid", "2", tokens, q, q, law=children.law).tokens
+    assert multidraft.verify("recursive_rejection/iid", "2", tokens, q, q, law=children.law, positions=0).tokens
     with pytest.raises(ValueError, match="say how the children were drawn"):
-        multidraft.verify("recursive_rejection/iid", "2", tokens, q, q)
+        multidraft.verify("recursive_rejection/iid", "2", tokens, q, q, positions=0)
     with pytest.raises(ValueError, match="draws by law"):
-        multidraft.draft(q, 2, law="iid", method="recursive_rejection/sequential")
+        multidraft.draft(q, 2, law="iid", method="recursive_rejection/sequential", positions=0)
     with pytest.raises(ValueError, match="nearest"):
-        multidraft.verify("recursive_rejektion", "2", tokens, q, q, law="iid")
+        multidraft.verify("recursive_rejektion", "2", tokens, q, q, law="iid", positions=0)
 
 
 def test_a_row_that_is_no_distribution_is_the_fault_of_one_tree():
@@ -244,10 +244,10 @@ def test_the_boundary_refuses_and_does_not_fall():
 
 def test_zero_sizes():
     assert multidraft.verify("recursive_rejection/iid", [-1], [5], np.zeros((1, 4), np.float32),
-                             np.zeros((1, 4), np.float32), law="iid").accepted == 0
+                             np.zeros((1, 4), np.float32), law="iid", positions=0).accepted == 0
     with pytest.raises(ValueError):
         multidraft.verify("recursive_rejection/iid", [-1], [5], np.zeros((1, 0), np.float32),
-                          np.zeros((1, 0), np.float32), law="iid")
+                          np.zeros((1, 0), np.float32), law="iid", positions=0)
 
 
 @pytest.mark.parametrize("method", ALL)
@@ -360,8 +360,8 @@ def test_the_nodes_of_draws():
     for row, (seed, node, n) in enumerate([(3, 1, 2), (3, 3, 1), (4, 1, 2), (4, 3, 1)]):
         alone = multidraft.draft(q[row:row + 1], n, law="sequential", nodes=node, seeds=seed, positions=9)
         assert alone.tokens[0].tolist() == both.tokens[row, :n].tolist()
-    by_text = multidraft.draft(q[:2], 1, method="shared_randomness", tree="2x1", level=1, seeds=3)
-    given = multidraft.draft(q[:2], 1, method="shared_randomness", nodes=[1, 2], depths=1, seeds=3)
+    by_text = multidraft.draft(q[:2], 1, method="shared_randomness", tree="2x1", level=1, seeds=3, positions=0)
+    given = multidraft.draft(q[:2], 1, method="shared_randomness", nodes=[1, 2], depths=1, seeds=3, positions=0)
     assert np.array_equal(by_text.tokens, given.tokens)
     for call, argument in ((dict(n=2), "nodes"), (dict(nodes=0), "n"), (dict(n=2, nodes=0), "nodes"), (dict(n=2, nodes=[1, 1] * 3), "nodes"),
                            (dict(tree="6x2"), "level"), (dict(tree="6x2", level=2), "level"), (dict(tree="5x2", level=1), "logits.shape[0]"),
@@ -372,7 +372,7 @@ def test_the_nodes_of_draws():
         with pytest.raises(multidraft.InvalidInput) as refused:
             multidraft.draft(q, **{"law": "sequential", **call})
         assert refused.value.argument == argument, str(refused.value)
-    assert multidraft.draft(q, 2, law="sequential", nodes=0, ids=np.arange(6)).counts.tolist() == [2] * 6
+    assert multidraft.draft(q, 2, law="sequential", nodes=0, ids=np.arange(6), positions=0).counts.tolist() == [2] * 6
 
 
 def test_equal_draws_in_a_batch_are_refused():
@@ -386,10 +386,10 @@ def test_lists_that_nodes_share():
     rows = np.zeros((7, 8), np.float32)
     tokens = [0, 1, 2, 3, 4, 3, 4]
     assert "traversal/sequential" not in multidraft.law("shared_lists/sequential").methods
-    verdict = multidraft.verify("recursive_rejection/sequential", "2x2", tokens, rows, rows, law="shared_lists/sequential")
+    verdict = multidraft.verify("recursive_rejection/sequential", "2x2", tokens, rows, rows, law="shared_lists/sequential", positions=0)
     assert verdict.tokens
     with pytest.raises(multidraft.InvalidInput, match="recursive_rejection/sequential"):
-        multidraft.verify("traversal/sequential", "2x2", tokens, rows, rows, law="shared_lists/sequential")
+        multidraft.verify("traversal/sequential", "2x2", tokens, rows, rows, law="shared_lists/sequential", positions=0)
 
 
 def test_absent_children():
@@ -405,7 +405,7 @@ def test_absent_children():
         assert multidraft.verify("naive/sequential", **call).tokens
     with pytest.raises(multidraft.InvalidInput, match="more tokens to draw"):
         multidraft.verify("recursive_rejection/sequential", "3", [0, 1, 2, multidraft.SUPPORT_ENDED], rows, rows, law="sequential",
-                          validate=True)
+                          validate=True, positions=0)
 
 
 SHAPE_REFUSED = [("block/iid", "3x1"), ("speculative_sampling/iid", "2x1"), ("multi_path_block/iid", "2x2"), ("multi_path_block/iid", [-1, 0, 0, 1]),
@@ -417,7 +417,7 @@ def test_a_shape_that_the_method_does_not_take(method, tree, models):
     nodes = len(Tree.parse(tree) if isinstance(tree, str) else Tree(tree))
     rows = np.full((nodes, 8), np.nan, np.float32)  # the shape is named first
     target, draft = models(8)
-    for call in (lambda: multidraft.verify(method, tree, [0] * nodes, rows, rows, law=multidraft.method(method).law, certain=[0] * nodes),
+    for call in (lambda: multidraft.verify(method, tree, [0] * nodes, rows, rows, law=multidraft.method(method).law, certain=[0] * nodes, positions=0),
                  lambda: multidraft.speculate(method, tree, target, draft, [1]), lambda: multidraft.draft_tree(method, tree, [1], draft)):
         with pytest.raises(multidraft.InvalidInput, match=f"{method} takes") as refused:
             call()
@@ -435,7 +435,7 @@ def test_every_shape_of_a_method_is_taken():
 def test_other_parameters_than_those_of_the_draws_are_named():
     rng = np.random.default_rng(0)
     p, q = (rng.normal(size=(4, 30)).astype(np.float32) for _ in range(2))
-    drawn = multidraft.draft(q[:1], 3, law="sequential", nodes=0, seeds=1)
+    drawn = multidraft.draft(q[:1], 3, law="sequential", nodes=0, seeds=1, positions=0)
     call = dict(method="recursive_rejection/sequential", tree="3", tokens=[0, *drawn.tokens[0]], target_logits=p, draft_logits=q, law=drawn.law)
     assert multidraft.verify(**call, validate=True).tokens[-1] >= 0
     with pytest.raises(multidraft.InvalidInput, match="other sampling parameters"):

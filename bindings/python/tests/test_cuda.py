@@ -89,12 +89,12 @@ def same(verdicts, expected):
 @pytest.mark.skipif(cuda.is_built(), reason="the module is built with CUDA")
 def test_a_build_without_cuda_says_how_to_build_it():
     rows = np.zeros((5, 8), np.float32)
-    for call in (lambda: cuda.draft(rows, 1, law="sequential", nodes=0), lambda: cuda.to_device(rows),
-                 lambda: cuda.verify(REJECTION, "2x1", [0] * 5, rows, rows, law="sequential")):
+    for call in (lambda: cuda.draft(rows, 1, law="sequential", nodes=0, positions=0), lambda: cuda.to_device(rows),
+                 lambda: cuda.verify(REJECTION, "2x1", [0] * 5, rows, rows, law="sequential", positions=0)):
         with pytest.raises(RuntimeError, match="MULTIDRAFT_CUDA=ON"):
             call()
     with pytest.raises(multidraft.InvalidInput, match="MULTIDRAFT_CUDA=ON"):
-        multidraft.draft(Exported(rows, FLOAT, 32, device=2), 1, law="sequential", nodes=np.arange(5))
+        multidraft.draft(Exported(rows, FLOAT, 32, device=2), 1, law="sequential", nodes=np.arange(5), positions=0)
     with pytest.raises(RuntimeError, match="MULTIDRAFT_CUDA=ON"):
         _core.cuda_device_count()
 
@@ -102,7 +102,7 @@ def test_a_build_without_cuda_says_how_to_build_it():
 @pytest.mark.skipif(not cuda.is_built(), reason="the module is built without CUDA")
 def test_the_host_functions_name_the_module_for_device_memory():
     with pytest.raises(multidraft.InvalidInput, match="multidraft.cuda"):
-        multidraft.draft(Exported(np.zeros((5, 8), np.float32), FLOAT, 32, device=2), 1, law="sequential", nodes=np.arange(5))
+        multidraft.draft(Exported(np.zeros((5, 8), np.float32), FLOAT, 32, device=2), 1, law="sequential", nodes=np.arange(5), positions=0)
 
 
 @pytest.mark.skipif(not cuda.is_built() or has_device(), reason="for a module built with CUDA where there is no device")
@@ -112,7 +112,7 @@ def test_no_device_is_an_error_with_its_name():
     with pytest.raises(OSError, match="CUDA: cudaError"):
         cuda.to_device(np.zeros(3))
     with pytest.raises(OSError, match="CUDA: cudaError"):
-        cuda.draft(Exported(np.zeros((5, 8), np.float32), FLOAT, 32, device=2), 1, law="sequential", nodes=np.arange(5))
+        cuda.draft(Exported(np.zeros((5, 8), np.float32), FLOAT, 32, device=2), 1, law="sequential", nodes=np.arange(5), positions=0)
 
 
 @pytest.mark.skipif(not cuda.is_built(), reason="the module is built without CUDA")
@@ -127,7 +127,7 @@ def test_no_device_is_an_error_with_its_name():
     (Exported(np.zeros((5, 8), np.float32), FLOAT, 32, device=2, fails=True), "logits")])
 def test_rows_that_are_refused(rows, argument):
     with pytest.raises(multidraft.InvalidInput) as refused:
-        cuda.draft(rows, 1, law="sequential", nodes=0)
+        cuda.draft(rows, 1, law="sequential", nodes=0, positions=0)
     assert refused.value.argument == argument
 
 
@@ -157,7 +157,7 @@ def test_draws_are_those_of_the_host(case):
     by_level = dict(law="sequential", tree="4x1", level=1, seeds=3)
     found = cuda.draft(cuda.to_device(q[:4]), **by_level)
     assert np.array_equal(found.tokens.numpy(), multidraft.draft(q[:4], **by_level).tokens)
-    assert cuda.draft(cuda.to_device(q), 0, law="sequential", nodes=0).counts.numpy().tolist() == [0] * 5
+    assert cuda.draft(cuda.to_device(q), 0, law="sequential", nodes=0, positions=0).counts.numpy().tolist() == [0] * 5
 
 
 @needs_device
@@ -264,7 +264,7 @@ def test_streams_and_memory(case):
     assert Foreign(p).asked == []
     assert same(verdicts, [expected])
     on_default = Foreign(p)
-    cuda.verify(REJECTION, tree, tokens, on_default, cuda.to_device(q), law="sequential")
+    cuda.verify(REJECTION, tree, tokens, on_default, cuda.to_device(q), law="sequential", positions=0)
     assert on_default.asked == [1]  # DLPack's number of the default stream
     # Results are exported in the order of the reader's stream, and freed after it has read them.
     children = cuda.draft(dq, 2, law="sequential", stream=ours, nodes=np.arange(5), seeds=3, positions=5)
@@ -361,7 +361,7 @@ def test_errors_of_cuda(case):
     for call in (b"cudaMallocAsync", b"cudaMemcpyAsync", b"cudaGetDevice", b"cudaLaunchKernelEx"):
         lib.standin_fail(call, 2)
         with pytest.raises(OSError, match="CUDA: cudaErrorMemoryAllocation"):
-            cuda.draft(rows, 2, law="sequential", nodes=np.arange(5))
+            cuda.draft(rows, 2, law="sequential", nodes=np.arange(5), positions=0)
     kw = dict(law="sequential", nodes=np.arange(5))
     assert np.array_equal(cuda.draft(rows, 2, **kw).tokens.numpy(), multidraft.draft(q, 2, **kw).tokens)
 

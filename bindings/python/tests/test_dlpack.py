@@ -75,11 +75,11 @@ def case():
     # Multiples of 1/8, exact in all types.
     p, q = ((rng.integers(-64, 64, (5, 30)) / 8).astype(np.float32) for _ in range(2))
     method = "recursive_rejection/sequential"
-    drawn = multidraft.draft(q[:3], 2, method=method, nodes=[0, 1, 2], seeds=3)
+    drawn = multidraft.draft(q[:3], 2, method=method, nodes=[0, 1, 2], seeds=3, positions=0)
     tokens = [0, *drawn.tokens[0], drawn.tokens[1][0], drawn.tokens[2][0]]
 
     def decide(target, draft):
-        return multidraft.verify(method, "2x1", tokens, target, draft, law=drawn.law, seeds=3).tokens
+        return multidraft.verify(method, "2x1", tokens, target, draft, law=drawn.law, seeds=3, positions=0).tokens
 
     return p, q, decide
 
@@ -94,8 +94,8 @@ def test_types(case):
     bits = [bfloat16_bits(x) for x in (p, q)]
     assert decide(*(Exported(x, BFLOAT, 16) for x in bits)) == first
     assert Exported.deleted > 0
-    drawn = multidraft.draft(Exported(bits[1], BFLOAT, 16), 2, law="sequential", seeds=3, nodes=np.arange(len(q)))
-    assert np.array_equal(drawn.tokens, multidraft.draft(q, 2, law="sequential", seeds=3, nodes=np.arange(len(q))).tokens)
+    drawn = multidraft.draft(Exported(bits[1], BFLOAT, 16), 2, law="sequential", seeds=3, nodes=np.arange(len(q)), positions=0)
+    assert np.array_equal(drawn.tokens, multidraft.draft(q, 2, law="sequential", seeds=3, nodes=np.arange(len(q)), positions=0).tokens)
     text = multidraft.speculate("recursive_rejection/sequential", "2x1", lambda t: Exported(bits[0][: len(t)], BFLOAT, 16),
                                 lambda t: q[: len(t)], [1], tokens=5)
     assert len(text.tokens) == 5

@@ -157,8 +157,8 @@ def test_the_library_lets_other_threads_work():
     worker.start()
     try:
         for call in (lambda: multidraft.verify("traversal/sequential", tree, tokens, logits[: len(tree)], logits[: len(tree)],
-                                               law="sequential"),
-                     lambda: multidraft.draft(logits, 4, law="sequential", top_p=0.9, nodes=np.arange(len(logits)))):
+                                               law="sequential", positions=0),
+                     lambda: multidraft.draft(logits, 4, law="sequential", top_p=0.9, nodes=np.arange(len(logits)), positions=0)):
             assert any(lets_others_count(call) for _ in range(2000))
         assert not any(lets_others_count(lambda: sum(range(100_000))) for _ in range(5))
     finally:

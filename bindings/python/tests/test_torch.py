@@ -58,7 +58,7 @@ def test_a_seed_has_64_bits():
     large = 2**64 - 3
     a = ops.draft(q, 4, method=METHOD, seeds=large, ids=[0, 1], nodes=0).tokens
     assert torch.equal(a, ops.draft(q, 4, method=METHOD, seeds=torch.tensor([large - 2**64] * 2), ids=[0, 1], nodes=0).tokens)
-    assert np.array_equal(a.numpy(), multidraft.draft(q.numpy(), 4, method=METHOD, seeds=large, ids=[0, 1], nodes=0).tokens)
+    assert np.array_equal(a.numpy(), multidraft.draft(q.numpy(), 4, method=METHOD, seeds=large, ids=[0, 1], nodes=0, positions=0).tokens)
 
 
 def arguments():
@@ -136,7 +136,7 @@ def test_the_law_of_linked_trees():
     rng = np.random.default_rng(0)
     p, q = (torch.softmax(torch.from_numpy(rng.normal(size=8).astype(np.float32)), 0) for _ in range(2))
     runs = 4000
-    drawn = multidraft.draft(np.log(q.numpy())[None].repeat(runs, 0), 3, law="sequential", seeds=np.arange(runs), nodes=0).tokens
+    drawn = multidraft.draft(np.log(q.numpy())[None].repeat(runs, 0), 3, law="sequential", seeds=np.arange(runs), nodes=0, positions=0).tokens
     candidates = torch.zeros(runs, 4, dtype=torch.int64)
     candidates[:, [2, 3, 1]] = torch.from_numpy(drawn.astype(np.int64))
     links = torch.tensor([[2, -1, -1, -1]]).repeat(runs, 1), torch.tensor([[-1, -1, 3, 1]]).repeat(runs, 1)
@@ -212,9 +212,9 @@ def test_tensors_for_tensors():
         assert isinstance(same.tokens, np.ndarray) and children.tokens.tolist() == same.tokens.tolist()
     tokens = torch.cat([torch.zeros(1, dtype=torch.int32), children.tokens[0]])
     for rows in (None, [0, 1, 2]):
-        verdict = multidraft.verify("recursive_rejection/sequential", "2", tokens, logits[:3], logits[:1], law=children.law, target_rows=rows)
+        verdict = multidraft.verify("recursive_rejection/sequential", "2", tokens, logits[:3], logits[:1], law=children.law, target_rows=rows, positions=0)
         assert isinstance(verdict.path, torch.Tensor) and len(verdict.path) == verdict.accepted
-    two = multidraft.verify("naive/sequential", ["2", "2"], [tokens, tokens], logits, law=children.law, seeds=[1, 2])
+    two = multidraft.verify("naive/sequential", ["2", "2"], [tokens, tokens], logits, law=children.law, seeds=[1, 2], positions=0)
     assert all(isinstance(v.path, torch.Tensor) for v in two)
     tree = multidraft.Tree.parse("2x1")
     assert torch.equal(tree.mask(torch.bool, 2), torch.from_numpy(tree.mask(bool, 2)))

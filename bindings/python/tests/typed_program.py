@@ -27,7 +27,7 @@ drafted: int = multidraft.speculate("traversal/sequential", tree, model, block, 
 rows = np.zeros((1, 4), np.float32)
 children = multidraft.draft(rows, tree=tree, level=0, law="sequential", seeds=1, positions=3)
 drawn: NDArray[np.int32] = children.tokens
-verdict = multidraft.verify("recursive_rejection/sequential", "3", [1, 2, 3, 0], np.zeros((4, 4), np.float32), np.zeros((1, 4), np.float32), law=children.law)
+verdict = multidraft.verify("recursive_rejection/sequential", "3", [1, 2, 3, 0], np.zeros((4, 4), np.float32), np.zeros((1, 4), np.float32), law=children.law, positions=0)
 path: NDArray[np.int32] = verdict.path
 accepted: int = verdict.accepted
 rate: float = analysis.acceptance([0.5, 0.5], [0.1, 0.9], 2, "naive/iid")

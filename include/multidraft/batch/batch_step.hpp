@@ -82,6 +82,7 @@ public:
         draft_.reader.clear();
         target_.reader.clear();
         level_.depth = none;
+        level_.vocabulary = 0;
         groups_.clear();
         adjustments_.clear();
         phase_ = phase::adding;
@@ -90,19 +91,18 @@ public:
     /// Adds a request and returns its number, from 0. `method`: requests of one method that follow one another are
     /// drawn and verified in one call. O(nodes + requests + tokens to read). Throws `invalid_input`, and adds nothing,
     /// for an empty text, negative tokens, a cache that holds the root or more, a shape that the verifier does not
-    /// take, sampling parameters out of their range, and for the seed, id and length of text of an earlier request,
-    /// which would have the same draws.
+    /// take, sampling parameters out of their range, and for the seed and the id of another request of the step: both
+    /// would have the same draws wherever their texts have one length.
     std::int32_t add(step_request const& r, choice const& method = {}) {
         require(phase_ == phase::adding, "add", "requests are added after `start` and before the first level");
         require(decoded() == requests(), "add", "requests that only read are added last");
         static topology const root_alone;
         topology const& shape = r.shape == nullptr ? root_alone : *r.shape;
         detail::check_decoded(r, shape, methods_.trees(method));
-        auto const position = static_cast<std::int32_t>(r.text.size()) - 1;
-        if (std::int32_t const twin = requests_.same_draws(r.seed, r.id, position); twin != none)
+        if (std::int32_t const twin = requests_.same_draws(r.seed, r.id); twin != none)
             refuse("id", r.id,
                    "request " + std::to_string(twin) +
-                       " has this seed, id and length of text, and would have the same draws");
+                       " has this seed and id: both would have the same draws where their texts have one length");
         if (groups_.empty() || !(groups_.back().method == method)) groups_.push_back({method, requests()});
         requests_.add(r.text, r.seed, r.id, r.sampling, r.draft_sampling ? *r.draft_sampling : r.sampling);
         trees_.add(shape, r.text[r.text.size() - 1]);
@@ -238,17 +238,19 @@ public:
         return {verdicts_.path.data() + trees_.offsets()[b], at(verdicts_.accepted[at(b)])};
     }
 
-    /// How many tokens of the grown text the target's cache holds once the kept entries are in place.
+    /// How many tokens of the grown text the target's cache holds once the kept entries are in place. Of a request
+    /// without tokens (`undecided`) those before the last one, so that it may be added again.
     [[nodiscard]] index_t in_target(std::int32_t b) const {
         check_verified(b);
-        return static_cast<index_t>(requests_.text[at(b)].size()) + (b < decoded() ? verdicts_.accepted[at(b)] : 0);
+        return static_cast<index_t>(requests_.text[at(b)].size()) + (b < decoded() ? kept_tokens(b) : 0);
     }
     /// The same for the draft's cache. It lacks an accepted leaf, and all of a tree without children.
     [[nodiscard]] index_t in_draft(std::int32_t b) const {
         check_verified(b);
         if (b >= decoded()) return static_cast<index_t>(requests_.text[at(b)].size());
         if (!draft_.reader.has_read(b)) return draft_.reader.in_cache(b);
-        return static_cast<index_t>(requests_.text[at(b)].size()) + verdicts_.read_by_draft[at(b)];
+        bool const grows = kept_tokens(b) >= 0;
+        return static_cast<index_t>(requests_.text[at(b)].size()) + (grows ? verdicts_.read_by_draft[at(b)] : -1);
     }
 
     /// The entries of the step that the target's caches keep besides those before the trees and the roots: an argument
@@ -277,6 +279,11 @@ private:
     void check_verified(std::int32_t b) const {
         require(phase_ == phase::verified, "tokens", "the step is verified first");
         if (b < 0 || b >= requests()) refuse("b", b, "the step has " + std::to_string(requests()) + " requests");
+    }
+
+    /// Accepted tokens of a request; -1 where it is undecided, whose root is read again.
+    [[nodiscard]] std::int32_t kept_tokens(std::int32_t b) const noexcept {
+        return verdicts_.next[at(b)] == none ? -1 : verdicts_.accepted[at(b)];
     }
 
     void read(detail::step_reader& model, std::int32_t b, node_id v) {
@@ -329,6 +336,9 @@ private:
             policy,
             [&] {
                 require(phase_ == phase::drawing, "draw", "`next_level` returns the nodes whose children are drawn");
+                if (level_.vocabulary != 0 && !level_.empty() && q.vocabulary != level_.vocabulary)
+                    refuse("draft.vocabulary", q.vocabulary,
+                           "the rows of the level before have " + std::to_string(level_.vocabulary) + " tokens");
             },
             [&] {
                 return draw_level(policy,
@@ -367,6 +377,7 @@ private:
             },
             [&] {
                 adjustments_.draw(level_.node_index, draft_, adjusted);
+                if (!level_.empty()) level_.vocabulary = rows.vocabulary;
                 phase_ = phase::drawn;
             });
     }

@@ -25,10 +25,17 @@ struct kept_batch {
     std::int64_t const* bases = nullptr;  ///< the cache entry of node 0 of each request
     std::int32_t first = 1;  ///< the k-th kept node goes to entry `bases[b] + first + k`; 1: the root stays
     std::int64_t const* offsets = nullptr;  ///< read where `stride` is 0, of more than one request
+    /// Which place in the cache each request has, where caches stay as requests come and go; may be null: request b has
+    /// place b.
+    std::int32_t const* slot_of = nullptr;
 
     /// The kept nodes of request b.
     [[nodiscard]] MULTIDRAFT_HD node_id const* nodes_of(std::int32_t b) const noexcept {
         return nodes + (stride == 0 && offsets != nullptr ? offsets[b] : b * stride);
+    }
+    /// The place of request b in the cache.
+    [[nodiscard]] MULTIDRAFT_HD std::int32_t slot(std::int32_t b) const noexcept {
+        return slot_of == nullptr ? b : slot_of[b];
     }
 };
 
@@ -39,7 +46,8 @@ struct byte_axis {
 };
 
 /// A cache, or a list of caches, whose entries are `entry_stride` bytes apart, each of `entry_bytes` bytes. Entry t
-/// of plane (i, j, k) of request b is at `data + b * request_stride + i * axes[0].stride + .. + t * entry_stride`.
+/// of plane (i, j, k) of the request at place b (`kept_batch::slot`) is at `data + b * request_stride + i *
+/// axes[0].stride + .. + t * entry_stride`.
 struct contiguous_cache {
     static constexpr int dimensions = 4;
 
@@ -55,14 +63,15 @@ struct contiguous_cache {
     std::int64_t listed = 1;
     std::int64_t list_alignment = 16;
 
-    /// The byte at which entry t of request b begins.
+    /// The byte at which entry t of the request at place b begins.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t offset(std::int32_t b, std::int64_t t) const noexcept {
         return b * request_stride + t * entry_stride;
     }
 };
 
-/// Where the pages of each request are: entry t of request b is entry `t % entries` of page `table[b * table_stride + t
-/// / entries]`, and pages are `page_stride` bytes apart. A table with one slot for each token has pages of one entry.
+/// Where the pages of each request are: entry t of the request at place b is entry `t % entries` of page `table[b *
+/// table_stride + t / entries]`, and pages are `page_stride` bytes apart. A table with one slot for each token has
+/// pages of one entry.
 struct page_table {
     std::int32_t const* table = nullptr;
     std::int64_t table_stride = 0;
@@ -86,7 +95,7 @@ struct paged_cache {
     std::int64_t listed = 1;
     std::int64_t list_alignment = 16;
 
-    /// The byte at which entry t of request b begins, by its page.
+    /// The byte at which entry t of the request at place b begins, by its page.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t offset(std::int32_t b, std::int64_t t) const noexcept {
         return pages.table[b * pages.table_stride + t / pages.entries] * pages.page_stride +
                t % pages.entries * entry_stride;
@@ -142,15 +151,16 @@ struct compact_piece {
         node_id const* const nodes = kept.nodes_of(b);
         std::int32_t const count = kept.counts[b];
         std::int64_t const base = kept.bases[b];
+        std::int32_t const place = kept.slot(b);
         constexpr std::int32_t together = 4;
         for (std::int32_t begin = 0; begin < count; begin += together) {
             Piece held[together] = {};
             for (std::int32_t j = 0; j < together; ++j)
                 if (begin + j < count && nodes[begin + j] != kept.first + begin + j)
-                    copy(&held[j], data + cache.offset(b, base + nodes[begin + j]));
+                    copy(&held[j], data + cache.offset(place, base + nodes[begin + j]));
             for (std::int32_t j = 0; j < together; ++j)
                 if (begin + j < count && nodes[begin + j] != kept.first + begin + j)
-                    copy(data + cache.offset(b, base + kept.first + begin + j), &held[j]);
+                    copy(data + cache.offset(place, base + kept.first + begin + j), &held[j]);
         }
     }
 

@@ -89,6 +89,25 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
+/// The last earlier entry that would get the draws of entry e: the same node of its request, or of another one with its
+/// seed and position where there are no ids, which would say that it is meant. `none` if there is none. The entries of
+/// a request usually follow one another: those after the first of them are compared with these alone. O(e) at most.
+[[nodiscard]] inline std::int32_t entry_with_same_draws(level_batch const& level, request_batch const& requests,
+                                                        std::int32_t e) {
+    std::int32_t const b = level.requests[e];
+    bool const follows = e > 0 && level.requests[e - 1] == b;
+    for (std::int32_t other = e; other-- > 0;) {
+        std::int32_t const c = level.requests[other];
+        if (follows && c != b) break;
+        if (level.nodes[other] != level.nodes[e]) continue;
+        if (c == b) return other;
+        if (requests.ids == nullptr && requests.slot(b) >= 0 && requests.slot(c) >= 0 &&
+            requests.seed(c) == requests.seed(b) && requests.position(c) == requests.position(b))
+            return other;
+    }
+    return none;
+}
+
 /// Refuses entry e of a level if its children cannot be drawn.
 template <class Law, logit_row_batch Rows>
 void check_entry(level_batch const& level, Rows const& rows, request_batch const& requests, children_batch const& out,
@@ -97,12 +116,14 @@ void check_entry(level_batch const& level, Rows const& rows, request_batch const
     if (b < 0) refuse("level.requests", e, b, "a request has a number from 0 on");
     node_id const node = level.nodes[e];
     if (node < 0 || node >= max_nodes) refuse("level.nodes", e, node, "a node lies in [0, 2^24)");
-    // Among the entries of the request next to this one: those of a request usually follow one another.
     if constexpr (!std::is_same_v<Law, law::deterministic>)
-        for (std::int32_t other = e; other-- > 0 && level.requests[other] == b;)
-            if (level.nodes[other] == node)
-                refuse("level.nodes", e, node,
-                       "entry " + std::to_string(other) + " is the same node: both would get the same draws");
+        if (std::int32_t const other = entry_with_same_draws(level, requests, e); other != none)
+            refuse("level.nodes", e, node,
+                   "entry " + std::to_string(other) +
+                       (level.requests[other] == b ? " is the same node: both would get the same draws"
+                                                   : ", of request " + std::to_string(level.requests[other]) +
+                                                         ", has this node, seed and position, and no ids tell the two "
+                                                         "requests apart: both would get the same draws"));
     if (level.depths != nullptr && level.depths[e] < 0)
         refuse("level.depths", e, level.depths[e], "a node lies 0 levels below the root or more");
     if (level.wanted != nullptr && level.wanted[e] < 0)
@@ -161,8 +182,9 @@ template <execution_policy P>
 /// - `scratch`: `draft_workspace_size(policy, entries)` bytes, or none, which excludes grid-wide launches.
 ///
 /// A sampler of a law with certain children writes their number to `out.certain`. Nothing is allocated. On a host
-/// throws `invalid_input`, before anything is written, for invalid entries, a node that a request has twice in a row of
-/// its entries (unless nothing is drawn, `law::deterministic`), sampling parameters and arrays. In a launch the
+/// throws `invalid_input`, before anything is written, for invalid entries, entries that would have the same draws
+/// (a node that stands twice where the entries of a request follow one another, or two requests with one seed and
+/// position and no ids; unless nothing is drawn, `law::deterministic`), sampling parameters and arrays. In a launch the
 /// contents of arrays are not checked; for the rest Kokkos throws, and a stream returns `cudaErrorInvalidValue`
 /// (`cuda::last_refusal`).
 template <execution_policy P, sampler Sampler, logit_row_batch Rows>

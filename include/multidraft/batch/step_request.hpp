@@ -22,9 +22,12 @@ namespace MULTIDRAFT_NAMESPACE {
 /// A request in a step of a batch. Nothing is owned: the text and the shape stay as they are until the step is
 /// verified.
 struct step_request {
-    /// The tokens so far, prompt included, one or more. The last one is the root of the tree.
+    /// The tokens so far, prompt included, one or more. The last one is the root of the tree, and its index the
+    /// position that addresses the draws: a text that is cut at its front uses positions again, and needs another seed
+    /// or id.
     span<token_id const> text;
-    /// How many children each node is to have; null: the root alone, which gives one token without a draft.
+    /// How many children each node is to have; null: the root alone, which gives one token without a draft. For
+    /// samplers whose law is `addressed_by_text` it may not depend on drafts that earlier steps refused.
     topology const* shape = nullptr;
     std::uint64_t seed = 0;
     std::uint32_t id = 0;        ///< distinguishes requests with the same seed, such as several samples of one prompt

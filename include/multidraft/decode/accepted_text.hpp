@@ -25,8 +25,9 @@ namespace MULTIDRAFT_NAMESPACE {
 /// The outcome of a step as an engine uses it: the accepted tokens and the one that follows them, up to the end of the
 /// text. The text ends as in the generation loops: after the first stop token, which is emitted too, or at the limit.
 ///
-/// Caches keep the entries of `nodes()`. A cache then holds the text up to its last token but one, wherever the text
-/// ended, and the last token is the root of the next tree. Memory is kept from one step to the next.
+/// Caches keep the entries of `nodes()`. The target's then holds the text up to its last token but one, wherever the
+/// text ended, and the last token is the root of the next tree. The draft's lacks an accepted leaf, which it has not
+/// read. Memory is kept from one step to the next.
 class accepted_text {
 public:
     accepted_text() = default;

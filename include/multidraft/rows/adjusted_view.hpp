@@ -228,6 +228,11 @@ struct logit_adjustments {
         if (allowed.empty()) return -1;
         return allowed_of == nullptr ? i : allowed_of[i];
     }
+    /// Whether node i has no mask, or one of those there are. One mask serves all nodes without `allowed_of`.
+    [[nodiscard]] MULTIDRAFT_HD bool has_mask(std::int64_t i) const noexcept {
+        std::int64_t const r = mask_number(i);
+        return r < 0 || (allowed_of == nullptr ? allowed.has(r) : r < allowed.masks());
+    }
     /// The mask of node i.
     [[nodiscard]] MULTIDRAFT_HD token_mask mask(std::int64_t i) const noexcept {
         std::int64_t const r = mask_number(i);
@@ -248,13 +253,14 @@ struct logit_adjustments {
 /// Throws `invalid_input` on the host unless the masks and biases are those of `rows` rows of V tokens, by their
 /// indices where there are some. O(tokens with a bias + rows).
 inline void validate(logit_adjustments const& adjustments, std::int64_t rows, index_t vocabulary) {
-    bool const by_index = adjustments.bias_of != nullptr && !adjustments.bias.offsets.empty();
-    std::int64_t const biases = by_index ? static_cast<std::int64_t>(adjustments.bias.offsets.size()) - 1 : rows;
+    bool const by_index = adjustments.bias_of != nullptr;
+    std::int64_t const listed = static_cast<std::int64_t>(adjustments.bias.offsets.size()) - 1;
+    std::int64_t const biases = !by_index ? rows : listed < 0 ? 1 : listed;
     validate(adjustments.allowed, adjustments.allowed_of == nullptr ? rows : 0, vocabulary);
     validate(adjustments.bias, biases, vocabulary);
     for (std::int64_t i = 0; i < rows; ++i) {
-        if (std::int64_t const r = adjustments.mask_number(i); r >= 0 && !adjustments.allowed.has(r))
-            refuse("allowed_of", i, r, "the mask of a node is one of those there are");
+        if (!adjustments.has_mask(i))
+            refuse("allowed_of", i, adjustments.mask_number(i), "the mask of a node is one of those there are");
         if (std::int64_t const r = adjustments.bias_number(i); by_index && r >= biases)
             refuse("bias_of", i, r, "the bias of a node is one of those there are");
     }

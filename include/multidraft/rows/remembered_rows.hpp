@@ -60,7 +60,7 @@ concept normalised_when_read = has_with_sums<Rows, host_group> && std::default_i
 }  // namespace detail
 
 /// The memory of the rows of a tree: a few numbers for each node, or nothing for rows that need no normalising. Reused
-/// from step to step it allocates nothing more.
+/// from step to step it allocates nothing more. It serves one set of rows at a time: target and draft have one each.
 template <class Rows>
 struct row_memory {};
 /// The memory of rows that are normalised when they are read.

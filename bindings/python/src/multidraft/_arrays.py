@@ -58,6 +58,31 @@ def integer(name, value, low, high):
     return value
 
 
+def root_positions(positions):
+    """The positions of the roots, which have no default."""
+    if positions is None:
+        refuse("positions", None, "the position of each root in its text addresses its draws: say positions=.., which grows by the tokens "
+               "of each step (0 for the first token of a text)")
+    return positions
+
+
+def shared_id(ids, seeds, positions, nodes=None):
+    """Refuses one id for several requests that nothing else tells apart: a list of ids says that equal draws are meant."""
+    if ids is None or not isinstance(ids, (int, np.integer)) or len(seeds) < 2:
+        return
+    seen = {}
+    for b, address in enumerate(zip(seeds.tolist(), positions.tolist(), *([] if nodes is None else [nodes.tolist()]))):
+        if seen.setdefault(address, b) != b:
+            refuse("ids", ids, f"requests {seen[address]} and {b} have this id, one seed and one position, and would get the same draws: "
+                   "give an id for each (equal ones in a list where that is meant)")
+
+
+def one_id(ids, count, *others):
+    """The same where arrays are in other memory: one id, and one of each of the others, for several requests."""
+    if count > 1 and all(isinstance(x, (int, np.integer)) for x in (ids, *others)):
+        shared_id(ids, *(np.zeros(count, np.int32) for _ in range(2)))
+
+
 def thread_count(threads):
     """Threads of a call."""
     return integer("threads", threads, 1, 4096)

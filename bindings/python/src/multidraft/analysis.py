@@ -11,6 +11,7 @@ import numpy as np
 from . import _core
 from ._arrays import four, integer, integers, real, reals, sampling, thread_count
 from ._errors import refuse
+from ._models import checked_model, checked_rows, float32_rows
 from .batch import SUPPORT_ENDED, DraftedTree, decided
 from .methods import Law, Method, check_shape, laws, method as method_of
 from .tree import Tree, as_tree
@@ -108,6 +109,8 @@ def accepted_tokens(tree: Tree | str | Sequence[int], target: Any, draft: Any, m
                         tokens[b, first[v] + k] = token
                         if token >= 0:
                             paths[b][first[v] + k] = (*paths[b][v], token)
+        if p.matrix().shape[1] != q.matrix().shape[1]:
+            refuse("draft.vocabulary", q.matrix().shape[1], f"the target's rows have {p.matrix().shape[1]} tokens")
         trees = [DraftedTree(tree, tokens[b], certain[b], laws()[chosen.law]) for b in range(len(ids))]
         reads = chosen.reads_draft
         verdicts = decided(chosen, trees, None, p.matrix(), q.matrix() if reads else None, temperature=temperature, top_k=top_k,
@@ -130,9 +133,13 @@ class _Rows:
         self.name, self.model, self.rows, self.places = name, model, [], {}
         self.joined = None
         if not callable(model):
+            if model is None:
+                checked_model(name, model)
             row = reals(name, model)
-            if not len(row) or not (row >= 0).all() or not abs(row.sum() - 1) < 1e-6:
-                refuse(name, "an array", "probabilities of a sum of 1, or a function of token lists, are wanted")
+            for k in np.flatnonzero(~(row >= 0))[:1].tolist():
+                refuse(name, row[k], "a probability is 0 or larger", k)
+            if not abs(row.sum() - 1) < 1e-6:
+                refuse(name, row.sum(), "probabilities sum to 1; logits are returned by a function of token lists")
             with np.errstate(divide="ignore"):
                 self.joined = np.log(row).astype(np.float32)[None]
 
@@ -141,9 +148,10 @@ class _Rows:
             return [0] * len(texts)
         new = [t for t in dict.fromkeys(texts) if t not in self.places]
         if new:
-            logits = np.asarray(self.model([list(t) for t in new]), np.float32)
-            if logits.ndim != 2 or len(logits) != len(new):
-                refuse(f"{self.name}(..).shape", logits.shape, f"a row of logits for each of {len(new)} token lists is wanted")
+            answer = checked_rows(self.model([list(t) for t in new]), self.name, len(new), None)
+            logits = np.array(float32_rows(answer))  # a copy: a model may return one array again and again
+            if self.rows and logits.shape[1] != self.rows[0].shape[1]:
+                refuse(f"{self.name}(..).shape[1]", logits.shape[1], f"its rows so far have {self.rows[0].shape[1]} tokens")
             self.places.update(zip(new, range(len(self.places), len(self.places) + len(new))))
             self.rows.append(logits)
             self.joined = None

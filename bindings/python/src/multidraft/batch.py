@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from . import _core
-from ._arrays import each, four, integer, integers, like, rows, sampling, thread_count, two_dimensional
+from ._arrays import (each, four, integer, integers, like, root_positions, rows, sampling, shared_id, thread_count,
+                      two_dimensional)
 from ._errors import refuse
 from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree
@@ -53,6 +54,10 @@ class DraftedTree(NamedTuple):
     tokens: np.ndarray  #: (N,) int32; the root's first; `SUPPORT_ENDED` for a child that could not be drawn
     certain: np.ndarray  #: (N,) int32: of each node, the number of its children that are certain
     law: Law
+    seed: int | None = None  #: what the draws are addressed by, as `draft_tree` writes it: `verify` takes it from here
+    position: int | None = None  #: the root's in its text
+    request: int | None = None
+    sampling: tuple | None = None  #: (temperature, top_k, top_p, min_p) of the rows that children were drawn from
 
 
 @lru_cache(maxsize=None)
@@ -74,8 +79,8 @@ def _sampler(method, law):
 
 
 def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, method: Method | str | None = None,
-          temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seeds: Any = 0, positions: Any = 0,
-          nodes: Any = None, tree: Tree | str | Sequence[int] | None = None, level: int | None = None, depths: Any = None,
+          temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seeds: Any = 0,
+          positions: Any = None, nodes: Any = None, tree: Tree | str | Sequence[int] | None = None, level: int | None = None, depths: Any = None,
           ids: Any = None, threads: int = 1) -> Children:
     """Draws children for each row of the draft's logits.
 
@@ -89,13 +94,15 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
     nodes: the node of each row, or one for all; 0 for roots. Each row is then a request of its own.
     depths: levels of these nodes below the root; with `nodes` below the root, for law "shared_randomness" only.
 
-    seeds, positions, ids, temperature, top_k, top_p, min_p: one, or one per request. positions: of the root in its text.
+    positions: of the root in its text: no default, since each step of a text has its own.
+    seeds, positions, ids, temperature, top_k, top_p, min_p: one, or one per request.
 
     Returns `Children`, whose law `verify` checks; tensors for a tensor of PyTorch. The draws do not depend on the batch or on `threads`. Raises
-    `InvalidInput` for invalid arguments, and for rows with the same node, seed and position and no ids, which would have
-    the same draws. Releases the GIL.
+    `InvalidInput` for invalid arguments, and for rows with the same node, seed and position and no ids of their own, which
+    would have the same draws. Releases the GIL.
     """
     chosen = _sampler(method, law)
+    root_positions(positions)
     if nodes is not None and tree is None and depths is None and level is None:
         drawn = _core.draft_usual(chosen.name, logits, n, nodes, temperature, top_k, top_p, min_p, seeds, positions, ids, threads)
         if drawn is not None:
@@ -106,9 +113,11 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
     count, _ = two_dimensional("logits", array)
     requests, nodes, depths, wanted, n = _level_of(chosen, count, n, nodes, depths, tree, level)
     of = int(requests[-1]) + 1 if count else 0
+    seeds, positions = each("seeds", seeds, of, np.uint64), each("positions", positions, of, np.int32)
+    if chosen.law != "deterministic":
+        shared_id(ids, seeds[requests], positions[requests], nodes)
     tokens, counts, certain = _core.draft(
-        chosen.name, array, is_bfloat16, requests, nodes, depths, n, sampling(temperature, top_k, top_p, min_p, of),
-        each("seeds", seeds, of, np.uint64), each("positions", positions, of, np.int32),
+        chosen.name, array, is_bfloat16, requests, nodes, depths, n, sampling(temperature, top_k, top_p, min_p, of), seeds, positions,
         None if ids is None else each("ids", ids, of, np.uint32), None, wanted, thread_count(threads))
     return Children(like(logits, tokens), like(logits, counts), like(logits, certain), laws()[chosen.law])
 
@@ -170,7 +179,7 @@ def verify(method: Method | str, tree: Sequence[_OneTree], tokens: Any = ..., ta
 def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: Any = None,
            target_logits: Any = None, draft_logits: Any = None, *, law: Law | str | None = None, certain: Any = None,
            temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0,
-           draft_sampling: Sequence[Any] | None = None, seeds: Any = 0, positions: Any = 0, ids: Any = None,
+           draft_sampling: Sequence[Any] | None = None, seeds: Any = None, positions: Any = None, ids: Any = None,
            target_rows: Any = None, draft_rows: Any = None, threads: int = 1, validate: bool = False,
            probabilities: bool = False) -> Verdict | list[Verdict]:
     """Verifies one tree, or several.
@@ -186,7 +195,9 @@ def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: An
     certain: of each node, the number of its children that are certain (`Children.certain`); for laws "stratified" and
         "top_then_one".
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft, if they differ from the target's.
-    seeds, positions, ids, temperature ..: one, or one per tree.
+    positions: of the roots in their texts: no default, since each step of a text has its own. seeds: by default 0.
+    seeds, positions, ids, temperature ..: one, or one per tree. Trees of `draft_tree` know their seeds, positions, ids and
+        draft_sampling, which need not be given then; others are refused.
     target_rows, draft_rows: the row of each node, by default row i.
     validate: check all rows first and raise `InvalidInput` for a row that is not a distribution, for children that were not
         drawn from the draft's row (with these parameters), and for a tree that cannot be decided for another reason.
@@ -195,6 +206,7 @@ def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: An
 
     Returns a `Verdict`, or a list of them, with paths as tensors for target_logits of PyTorch. O(nodes), plus the cost of the method. Releases the GIL.
     """
+    seeds, positions, ids, draft_sampling = _addresses(tree, seeds, positions, ids, draft_sampling, (temperature, top_k, top_p, min_p))
     if target_rows is None and draft_rows is None and draft_sampling is None:
         verdict = _core.verify_usual(method, tree, tokens, target_logits, draft_logits, law, certain, temperature, top_k,
                                      top_p, min_p, seeds, positions, ids, threads, validate, probabilities)
@@ -226,14 +238,15 @@ def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: An
         for name, array in (("target_logits", target), ("draft_logits", draft_array)):
             if array is not None and not str(getattr(array, "dtype", "")).endswith("float32"):
                 refuse(name + ".dtype", getattr(array, "dtype", type(array).__name__), "rows of probabilities are float32")
+    seeds, positions = each("seeds", seeds, count, np.uint64), each("positions", positions, count, np.int32)
+    shared_id(ids, seeds, positions)
     params = sampling(temperature, top_k, top_p, min_p, count)
     of_draft = params if draft_sampling is None else sampling(*four("draft_sampling", draft_sampling), count)
     arguments = (
         chosen.name, str(law_of(law)), offsets, parents, tokens, certain, target, target_is_bfloat16, draft_array,
         draft_is_bfloat16, None if target_rows is None else integers("target_rows", target_rows, np.int64),
         None if draft_rows is None else integers("draft_rows", draft_rows, np.int64), params, of_draft,
-        each("seeds", seeds, count, np.uint64), each("positions", positions, count, np.int32),
-        None if ids is None else each("ids", ids, count, np.uint32), thread_count(threads))
+        seeds, positions, None if ids is None else each("ids", ids, count, np.uint32), thread_count(threads))
     if validate:
         _core.verify(*arguments, True, bool(probabilities))
     path, accepted, following = _core.verify(*arguments, False, bool(probabilities))
@@ -264,6 +277,38 @@ def _listed(tree):
     return [tree] if single else list(tree), single
 
 
+def _numbers(values):
+    return all(isinstance(x, (int, float)) for x in values)
+
+
+def _same(a, b):
+    return _numbers(b) and tuple(a) == tuple(b)
+
+
+def _addresses(tree, seeds, positions, ids, draft_sampling, target_sampling):
+    """(seeds, positions, ids, draft_sampling): those of trees that know theirs, from which others are refused."""
+    drawn = [tree] if isinstance(tree, DraftedTree) else tree if isinstance(tree, (list, tuple)) else ()
+    if drawn and all(isinstance(t, DraftedTree) and t.position is not None for t in drawn):
+        single = drawn is not tree
+        found = []
+        for name, given, of_tree, dtype in (("seeds", seeds, "seed", np.uint64), ("positions", positions, "position", np.int32),
+                                            ("ids", ids, "request", np.uint32)):
+            own = [getattr(t, of_tree) for t in drawn]
+            if given is not None and not (single and given == own[0]):
+                for b, (x, y) in enumerate(zip(each(name, given, len(own), dtype).tolist(), own)):
+                    if x != y:
+                        refuse(name, x, f"this tree was drawn with {y}", b)
+            found.append(own[0] if single else own)
+        seeds, positions, ids = found
+        if draft_sampling is None:
+            if not all(_same(t.sampling, target_sampling) for t in drawn):
+                draft_sampling = drawn[0].sampling if single else tuple(map(list, zip(*(t.sampling for t in drawn))))
+        elif single and _numbers(draft_sampling) and not _same(drawn[0].sampling, draft_sampling):
+            refuse("draft_sampling", draft_sampling, f"this tree was drawn with {drawn[0].sampling}")
+    root_positions(positions)
+    return 0 if seeds is None else seeds, positions, ids, draft_sampling
+
+
 def _trees_of(tree, tokens, certain, law):
     """(trees, whether it is one, tokens, certain, law): one tree or several, drafted or with their tokens beside them."""
     drafted, single = _listed(tree)
@@ -273,7 +318,12 @@ def _trees_of(tree, tokens, certain, law):
         found = {t.law for t in drafted}
         if len(found) > 1:
             refuse("tree", sorted(map(str, found)), "the trees of a batch are of one law")
-        law = found.pop() if law is None else law
+        own = found.pop()
+        if law is not None and law_of(law) != own and str(law) != f"shared_lists/{own}":
+            refuse("law", law, f"these trees were drawn by law '{own}'")
+        law = own if law is None else law
+        if certain is not None:
+            refuse("certain", "given", "these trees know which of their children are certain")
         tokens = drafted[0].tokens if single else [t.tokens for t in drafted]
         certain = drafted[0].certain if single else [t.certain for t in drafted]
         drafted = [t.tree for t in drafted]

@@ -79,8 +79,11 @@ class Controller:
         nodes were drafted, all by default, or its first levels. The seconds of the step: of the target's call, of the draft's
         calls, and other ones; None if they were not measured. Several texts with one tree: one call for each, with its share."""
         size = len(self._tree) if nodes is None else integer("nodes", nodes, 0, 2**31 - 1)
-        seconds = (-1.0 if value is None else real(name, value)
-                   for name, value in (("target", target), ("draft", draft), ("other", other)))
+        seconds = []
+        for name, value in (("target", target), ("draft", draft), ("other", other)):
+            seconds.append(-1.0 if value is None else real(name, value))
+            if value is not None and not 0 <= seconds[-1] < np.inf:
+                refuse(name, value, "seconds are finite and not negative; None if they were not measured")
         self._inner.learn(size, integers("path", path), *seconds)
 
     def seconds(self, rows: int) -> tuple[float, float]:

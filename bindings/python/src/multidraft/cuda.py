@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import each, four, integer, integers, sampling
+from ._arrays import each, four, integer, integers, one_id, root_positions, sampling
 from ._errors import refuse
-from .batch import DraftedTree, _joined, _level_of, _listed, _sampler, _trees_of
+from .batch import DraftedTree, _addresses, _joined, _level_of, _listed, _sampler, _trees_of
 from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree, mask_type
 
@@ -409,8 +409,8 @@ def _draws(at):
 
 
 def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, method: Method | str | None = None,
-          temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seeds: Any = 0, positions: Any = 0,
-          nodes: Any = None, tree: Tree | str | Sequence[int] | None = None, level: int | None = None, depths: Any = None,
+          temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seeds: Any = 0,
+          positions: Any = None, nodes: Any = None, tree: Tree | str | Sequence[int] | None = None, level: int | None = None, depths: Any = None,
           ids: Any = None, stream: int | None = None) -> Children:
     """Draws n children for each row of the draft's logits, which lie in device memory.
 
@@ -422,6 +422,7 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
     error of CUDA, `RuntimeError` in a build without CUDA.
     """
     chosen = _sampler(method, law)
+    root_positions(positions)
     with _Place("logits", logits, stream) as place:
         rows = _rows(place, "logits", logits)
         on_device = {name: x for name, x in (("nodes", nodes), ("depths", depths)) if _is_on_device(x)}
@@ -431,6 +432,8 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
             refuse("tree", f"{wanted.min()} to {wanted.max()} children", "on a device the nodes of a call have equally many: "
                    "say nodes=.., one call for each number of children")
         count = int(requests[-1]) + 1 if rows.count else 0
+        if chosen.law != "deterministic" and "nodes" not in on_device and len(set(nodes.tolist())) == 1:
+            one_id(ids, count, seeds, positions)
         drawn = _launch_draft(place, chosen, rows, requests, count, n, sampling(temperature, top_k, top_p, min_p, count),
                               on_device.get("nodes", nodes), on_device.get("depths", depths), seeds, positions, ids)
         return Children(*drawn, laws()[chosen.law])
@@ -512,7 +515,7 @@ def _run_verify(place, method, law, sizes, target, draft, of_rows, at, stride, o
 def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any], tokens: Any = None,
            target_logits: Any = None, draft_logits: Any = None, *, law: Law | str | None = None, certain: Any = None,
            temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0,
-           draft_sampling: Sequence[Any] | None = None, seeds: Any = 0, positions: Any = 0, ids: Any = None,
+           draft_sampling: Sequence[Any] | None = None, seeds: Any = None, positions: Any = None, ids: Any = None,
            target_rows: Any = None, draft_rows: Any = None, validate: bool = False, stream: int | None = None) -> Verdicts:
     """Verifies one tree, or several, whose rows of logits lie in device memory.
 
@@ -526,8 +529,10 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
     error of CUDA, `RuntimeError` in a build without CUDA. O(nodes), plus the cost of the method.
     """
     chosen = method_of(method)
+    seeds, positions, ids, draft_sampling = _addresses(tree, seeds, positions, ids, draft_sampling, (temperature, top_k, top_p, min_p))
     trees, _, tokens, certain, law = _trees_of(tree, tokens, certain, law)
     count = len(trees)
+    one_id(ids, count, seeds, positions)
     if tokens is None or target_logits is None:
         refuse("target_logits" if tokens is not None else "tokens", None, "this is read")
     if chosen.counts_certain and certain is None:

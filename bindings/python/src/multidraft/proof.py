@@ -125,7 +125,27 @@ def _row(name, row):
     total = sum(row)
     if any(not x >= 0 for x in row) or not abs(total - 1) <= (0 if isinstance(total, (int, Fraction)) else 1e-9):
         refuse(name, [str(x) for x in row], "a row is of probabilities that sum to 1; Fractions make it exact")
-    return row
+    return tuple(row)
+
+
+def _token(name, x, vocabulary):
+    if not hasattr(x, "__index__") or not 0 <= x < vocabulary:
+        refuse(name, x, f"a token lies in [0, {vocabulary})")
+    return x
+
+
+def _decision(answer, children, vocabulary):
+    """A verifier's answer at a node: (rank, None) or (None, token)."""
+    if not isinstance(answer, (tuple, list)) or len(answer) != 2:
+        refuse("decide(..)", answer, "(k, None) accepts the child of rank k, (None, token) emits another token")
+    rank, token = answer
+    if rank is None:
+        return None, _token("decide(..)[1]", token, vocabulary)
+    if token is not None:
+        refuse("decide(..)", answer, "an accepted child is the token: (k, None)")
+    if not hasattr(rank, "__index__") or not 0 <= rank < len(children):
+        refuse("decide(..)[0]", rank, f"there are {len(children)} children, ranked from 0; None accepts none")
+    return rank, None
 
 
 class NodeLaw(NamedTuple):
@@ -147,7 +167,9 @@ def law_of_node(draw: Draw, decide: Decide, p: Row, q: Row, n: int, limit: int =
 
     def run(source):
         children = list(draw(source, q, n))
-        rank, token = decide(source, p, q, children)
+        for x in children:
+            _token("draw(..)", x, len(p))
+        rank, token = _decision(decide(source, p, q, list(children)), children, len(p))
         return (children[rank], True) if rank is not None else (token, False)
 
     found = enumerate_draws(run, limit)
@@ -166,7 +188,7 @@ def node_by_node(decide: Decide) -> Verify:
             p = target(node)
             if not children:
                 return path, source.categorical(p)
-            rank, token = decide(source, p, draft(node), [tokens[c] for c in children])
+            rank, token = _decision(decide(source, p, draft(node), [tokens[c] for c in children]), children, len(p))
             if rank is None:
                 return path, token
             node = children[rank]
@@ -204,10 +226,16 @@ def law_of_tree(draw: Draw, verify: Verify, tree: Tree | str | Sequence[int], ta
                 continue
             drawn = list(draw(source, row(draft, "draft", prefixes[v]), len(children)))
             for child, x in zip(children, drawn):
-                tokens[child] = x
+                tokens[child] = _token("draw(..)", x, len(row(draft, "draft", prefixes[v])))
                 prefixes[child] = (*prefixes[v], x)
-        path, following = verify(source, tree, tokens, lambda v: row(target, "target", prefixes[v]),
+        path, following = verify(source, tree, list(tokens), lambda v: row(target, "target", prefixes[v]),
                                  lambda v: row(draft, "draft", prefixes[v]))
+        before = 0
+        for v in path:
+            if v not in tree.children(before) or tokens[v] is None:
+                refuse("verify(..)[0]", list(path), "a path goes from the root, which is not in it, from child to child")
+            before = v
+        _token("verify(..)[1]", following, len(row(target, "target", ())))
         return (*(tokens[v] for v in path), following)
 
     law = defaultdict(int)

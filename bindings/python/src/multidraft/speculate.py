@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import as_float32, as_numpy as _as_numpy, four, integer, integers, rows, sampling, thread_count
+from ._models import checked_model, checked_rows, float32_rows
 from ._errors import refuse
 from ._intervals import interval
 from .batch import SUPPORT_ENDED, DraftedTree, decided
@@ -26,6 +27,9 @@ class BlockDraft(Protocol):
     positions of the text: of the prompt, then after each step of the tokens that were kept, and of no others. The target then
     returns (logits, features), a row of both for each token list. ``parent_term(depth, tokens)``: (len, vocabulary), added to
     the row of this depth where nodes have these tokens.
+
+    A text of one token has no features before the first call of `rows`. Each text begins with `observe` at position 0, if it has
+    two tokens or more: what is kept of an earlier text goes then.
     """
 
     def rows(self, text: list[int], depth: int) -> Any:
@@ -57,7 +61,7 @@ class Generation:
 
 
 def _call(model, name, contexts, vocabulary):
-    return _checked(model(contexts), name, contexts, vocabulary)
+    return checked_rows(model(contexts), name, len(contexts), vocabulary)
 
 
 def _target(target, contexts, vocabulary, observes):
@@ -70,7 +74,7 @@ def _target(target, contexts, vocabulary, observes):
     features = _as_numpy(answer[1]) if hasattr(answer[1], "shape") else np.asarray(answer[1], np.float32)
     if features.ndim != 2 or len(features) != len(contexts):
         refuse("target(..)[1].shape", tuple(features.shape), f"features are ({len(contexts)}, width), a row for each token list")
-    return _checked(answer[0], "target", contexts, vocabulary), features
+    return checked_rows(answer[0], "target", len(contexts), vocabulary), features
 
 
 def _level(draft, text, paths, level, depth, last, block, vocabulary):
@@ -79,27 +83,12 @@ def _level(draft, text, paths, level, depth, last, block, vocabulary):
     if not hasattr(draft, "rows"):
         return _call(draft, "draft", contexts, vocabulary), None
     if block is None:
-        block = _float32(_checked(draft.rows(list(text), last), "draft.rows", range(last), None))
+        block = float32_rows(checked_rows(draft.rows(list(text), last), "draft.rows", last, None))
     here = np.repeat(block[depth: depth + 1], len(level), 0)
     if hasattr(draft, "parent_term"):
-        term = _checked(draft.parent_term(depth, [path[-1] for path in contexts]), "draft.parent_term", contexts, here.shape[1])
-        here = here + _float32(term)
+        term = checked_rows(draft.parent_term(depth, [path[-1] for path in contexts]), "draft.parent_term", len(contexts), here.shape[1])
+        here = here + float32_rows(term)
     return here, block
-
-
-def _checked(logits, name, contexts, vocabulary):
-    shape = getattr(logits, "shape", None)
-    if shape is None:
-        logits = np.asarray(logits, np.float32)
-        shape = logits.shape
-    if len(shape) != 2 or int(shape[0]) != len(contexts):
-        refuse(f"{name}(..).shape", tuple(shape),
-               f"a model gives one row of logits for each of {len(contexts)} token lists: ({len(contexts)}, vocabulary)")
-    if vocabulary is not None and int(shape[1]) != vocabulary:
-        refuse(f"{name}(..).shape[1]", int(shape[1]), f"draft and target have one vocabulary, of {vocabulary}")
-    if isinstance(logits, np.ndarray) and logits.dtype == np.float64:
-        logits = logits.astype(np.float32)
-    return logits
 
 
 def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draft: Model | BlockDraft, *, temperature: float = 1.0,
@@ -113,6 +102,7 @@ def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draf
     are zero.
     If the tree is the root alone the model is not called, and the logits are None.
     """
+    checked_model("draft", draft, "rows")
     text = integers("text", text).tolist()
     if not text:
         refuse("text.size", 0, "a tree hangs on the last token of a text")
@@ -130,7 +120,7 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
     certain = np.zeros(nodes, np.int32)
     paths = {0: text}
     logits = block = None
-    params = sampling(*params, 1)
+    given, params = tuple(params), sampling(*params, 1)
     threads = thread_count(threads)
     seeds = np.array([integer("seed", seed, 0, 2**64 - 1)], np.uint64)
     ids = np.array([integer("request", request, 0, 2**32 - 1)], np.uint32)
@@ -161,18 +151,23 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
                 np.full(len(chosen_rows), depth, np.int32), wanted, params, seeds, position, ids,
                 np.array(chosen_rows, np.int64), None, threads)
             for k, row in enumerate(chosen_rows):
+                if drawn[k][0] < 0 and chosen.law != "deterministic":
+                    _refuse_no_distribution(values[row], level[row])
                 children = tree.children(level[row])
                 tokens[children.start:children.stop] = drawn[k]
                 certain[level[row]] = sure[k]
                 for child in children:
                     if tokens[child] >= 0:
                         paths[child] = [*paths[level[row]], int(tokens[child])]
-    return DraftedTree(tree, tokens, certain, laws()[chosen.law]), logits, paths, calls
+    drafted = DraftedTree(tree, tokens, certain, laws()[chosen.law], seed, len(text) - 1, request, given)
+    return drafted, logits, paths, calls
 
 
-def _float32(values):
-    """Rows in float32, whichever their type."""
-    return as_float32(_as_numpy(rows(values)[0]))
+def _refuse_no_distribution(row, node):
+    row = as_float32(row)
+    for x, what in ((np.isnan(row), "nan"), (np.isposinf(row), "inf")):
+        if x.any():
+            refuse("draft(..)", what, f"the row after node {node} has this logit of token {int(np.argmax(x))}: it is no distribution")
 
 
 def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Model | BlockDraft, text: Sequence[int], tokens: int = 128, *,
@@ -192,6 +187,8 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
     chosen = method_of(method)
     tree = as_tree(tree)
     check_shape(chosen, tree)
+    checked_model("target", target)
+    checked_model("draft", draft, "rows")
     text = integers("text", text).tolist()
     if not text:
         refuse("text.size", 0, "there is a token to go on from")
@@ -249,4 +246,4 @@ def _same_type(draft_logits, target_logits):
     of_draft = "bfloat16" if draft_logits.dtype == np.uint16 else draft_logits.dtype.name
     if name == of_draft and name != "bfloat16":
         return draft_logits, target_logits
-    return as_float32(draft_logits), _float32(target_logits)
+    return as_float32(draft_logits), float32_rows(target_logits)

@@ -96,7 +96,7 @@ class Step:
         token without a draft. id: distinguishes requests with equal seeds. draft_sampling: (temperature, top_k, top_p, min_p) of the
         draft where they differ. in_target, in_draft: how many of the first tokens the models' caches hold, fewer than all.
         Requests of one method that follow one another are drawn and verified in one call. Raises `InvalidInput`, also for the
-        seed, id and length of text of an earlier request, which would have the same draws.
+        seed and the id of another request of the step: both would have the same draws wherever their texts have one length.
         """
         chosen = find_method(method)
         parents = np.zeros(0, np.int32)

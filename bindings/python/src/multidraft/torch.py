@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from . import _core, cuda
-from ._arrays import each, four, integer, sampling, thread_count
+from ._arrays import each, four, integer, one_id, sampling, thread_count
 from ._errors import refuse
 from .batch import _sampler
 from .methods import Law, Method, check_shape, law as law_of, method as method_of
@@ -263,8 +263,8 @@ def _each(name, value, count, dtype):
 
 
 def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Method | str | None = None,
-          temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, nodes: Any, depths: Any = 0,
-          seeds: Any = 0, positions: Any = 0, ids: Any = None, threads: int = 1) -> Draws:
+          temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, nodes: Any, positions: Any,
+          depths: Any = 0, seeds: Any = 0, ids: Any = None, threads: int = 1) -> Draws:
     """Draws n children for each row of the draft's logits, (rows, vocabulary) float32, float16 or bfloat16.
 
     law, method: the sampler. nodes: the node of each row in its tree, 0 for roots; required, as it addresses the draws.
@@ -273,6 +273,7 @@ def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Metho
     if logits.dim() != 2:
         refuse("logits.shape", tuple(logits.shape), "(rows, vocabulary) is wanted")
     count = logits.shape[0]
+    one_id(ids, count, nodes, seeds, positions)
     at = torch.arange(count)
     return Draws(*torch.ops.multidraft.draft(
         logits, n, _sampler(method, law).name, _each("nodes", nodes, count, np.int32),
@@ -283,7 +284,7 @@ def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Metho
 
 def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits: Tensor, draft_logits: Tensor | None = None,
            *, law: Law | str, certain: Tensor | None = None, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
-           min_p: float = 0.0, draft_sampling: Any = None, seeds: Any = 0, positions: Any = 0, ids: Any = None,
+           min_p: float = 0.0, draft_sampling: Any = None, positions: Any, seeds: Any = 0, ids: Any = None,
            probabilities: bool = False, threads: int = 1) -> Verdicts:
     """Verifies a batch of trees of one shape.
 
@@ -300,6 +301,7 @@ def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits
     for name, rows in (("target_logits", target_logits), ("draft_logits", draft_logits)):
         if rows is not None and (rows.dim() != 3 or tuple(rows.shape[:2]) != (count, nodes)):
             refuse(name + ".shape", tuple(rows.shape), f"({count}, {nodes}, vocabulary) is wanted")
+    one_id(ids, count, seeds, positions)
     chosen = method_of(method)
     check_shape(chosen, tree)
     if chosen.reads_draft and draft_logits is None:
@@ -321,8 +323,8 @@ def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits
 def verify_linked_trees(predicts: Tensor, accept_index: Tensor, accept_token_num: Tensor, candidates: Tensor,
                         retrieve_index: Tensor, retrieve_next_token: Tensor, retrieve_next_sibling: Tensor,
                         target_probs: Tensor, draft_probs: Tensor | None = None, *,
-                        method: Method | str = "naive/deterministic", law: Law | str = "deterministic", seeds: Any = 0,
-                        positions: Any = 0, ids: Any = None, threads: int = 1) -> None:
+                        method: Method | str = "naive/deterministic", law: Law | str = "deterministic", positions: Any,
+                        seeds: Any = 0, ids: Any = None, threads: int = 1) -> None:
     """Verifies trees given by links: a replacement for SGLang's `tree_speculative_sampling_target_only`, and for its
     `verify_tree_greedy` with rows that are 1 at one token. The tensors are the same, without the uniform numbers.
 
@@ -342,6 +344,7 @@ def verify_linked_trees(predicts: Tensor, accept_index: Tensor, accept_token_num
     written.
     """
     count = candidates.shape[0] if candidates.dim() else 0
+    one_id(ids, count, seeds, positions)
     torch.ops.multidraft.verify_linked_trees(
         predicts, accept_index, accept_token_num, candidates, retrieve_index, retrieve_next_token, retrieve_next_sibling,
         target_probs, draft_probs, method_of(method).name, str(law_of(law)), _each("seeds", seeds, count, np.uint64),

@@ -198,10 +198,9 @@ template <class Rows>
     if constexpr (has_adjustments<Rows>) {
         bool const is_draft = what == batch_argument::draft;
         batch_argument const fault = is_draft ? batch_argument::draft_bias : batch_argument::target_bias;
-        std::int64_t const of_mask = rows.adjustments.mask_number(i);
-        if (of_mask >= 0 && !rows.adjustments.allowed.has(of_mask))
+        if (!rows.adjustments.has_mask(i))
             return {is_draft ? batch_argument::draft_allowed_of : batch_argument::target_allowed_of, node, none,
-                    static_cast<double>(of_mask)};
+                    static_cast<double>(rows.adjustments.mask_number(i))};
         logit_biases const& bias = rows.adjustments.bias;
         std::int64_t const r = rows.adjustments.bias_number(i);
         if (r < 0) return {};
@@ -212,6 +211,8 @@ template <class Rows>
             std::int64_t const last = bias.offsets[at + 1];
             if (first < 0 || first > last || last > static_cast<std::int64_t>(bias.tokens.size()))
                 return {fault, node, none, static_cast<double>(last)};
+        } else if (r > 0 && rows.adjustments.bias_of != nullptr) {
+            return {fault, node, none, static_cast<double>(r)};
         }
         span<token_id const> const tokens = bias(r).tokens;
         for (std::size_t k = 0; k < tokens.size(); ++k)

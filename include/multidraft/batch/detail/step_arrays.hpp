@@ -50,10 +50,11 @@ struct step_requests {
     }
     /// A request that only reads.
     void add_reading(span<token_id const> tokens) { text.push_back(tokens); }
-    /// The request that has the draws of this seed, id and position; `none` if there is none.
-    [[nodiscard]] std::int32_t same_draws(std::uint64_t seed, std::uint32_t id, std::int32_t position) const noexcept {
+    /// The request with this seed and id, which would have the same draws now, or where its text has the same length;
+    /// `none` if there is none.
+    [[nodiscard]] std::int32_t same_draws(std::uint64_t seed, std::uint32_t id) const noexcept {
         for (std::size_t b = 0; b < seeds.size(); ++b)
-            if (seeds[b] == seed && ids[b] == id && positions[b] == position) return static_cast<std::int32_t>(b);
+            if (seeds[b] == seed && ids[b] == id) return static_cast<std::int32_t>(b);
         return none;
     }
     /// Those from request `first` on.
@@ -141,6 +142,7 @@ struct step_level {
     std::vector<std::int32_t> requests, nodes, wanted, depths;
     std::vector<std::int64_t> first, node_index;
     std::int32_t depth = none;
+    index_t vocabulary = 0;  ///< of the rows that the step has drawn from; 0: none yet
 
     void clear() {
         for (auto* const numbers : {&requests, &nodes, &wanted, &depths}) numbers->clear();
