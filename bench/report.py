@@ -2,6 +2,7 @@
 """Turns a directory of results (bench/run) into the tables of docs/benchmarks.md.
 
 report.py DIRECTORY            prints Markdown
+report.py DIRECTORY --compare  prints the table of methods by the shipped models (bench/run --compare: bench/results/end_to_end)
 report.py DIRECTORY --kokkos   prints the table of the host group next to Kokkos only
 report.py DIRECTORY --truncation prints the table of truncated rows (bench/run --only sample
                                'logits_processing|softmax_normaliser' bench/results/truncation)
@@ -20,7 +21,7 @@ VOCABULARIES = (4096, 32000, 128256)
 
 
 def comparison(directory, temperature):
-    path = directory / f"compare_temperature_{temperature}.jsonl"
+    path = directory / f"temperature_{temperature}.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -125,6 +126,16 @@ def report_device(directory):
                ["`verify_batch`, from logits"] + [show(at("ours: verify from logits", r, v)) for r, v in cases]])
 
 
+def report_methods(directory):
+    """Each method on the same prompts."""
+    runs = {t: comparison(directory, t) for t in TEMPERATURES}
+    names = [row["method"] for row in runs["1"]]
+    table(["method", "tree"] + [f"speed-up, block efficiency at temperature {t}" for t in TEMPERATURES],
+          [[f"`{name}`", runs["1"][i]["tree"] or "-"] +
+           [f"{runs[t][i]['speed_up']:.2f}x, {runs[t][i]['block_efficiency']:.2f}" for t in TEMPERATURES]
+           for i, name in enumerate(names)])
+
+
 def main():
     if len(sys.argv) == 3 and sys.argv[2] == "--device":
         report_device(Path(sys.argv[1]))
@@ -138,14 +149,10 @@ def main():
     if len(sys.argv) == 3 and sys.argv[2] == "--kokkos":
         report_kokkos(Path(sys.argv[1]) / "kokkos.csv")
         return
+    if len(sys.argv) == 3 and sys.argv[2] == "--compare":
+        report_methods(Path(sys.argv[1]))
+        return
     directory = Path(sys.argv[1])
-    runs = {t: comparison(directory, t) for t in TEMPERATURES}
-    names = [row["method"] for row in runs["1"]]
-    table(["method", "tree"] + [f"speed-up, block efficiency at temperature {t}" for t in TEMPERATURES],
-          [[f"`{name}`", runs["1"][i]["tree"] or "-"] +
-           [f"{runs[t][i]['speed_up']:.2f}x, {runs[t][i]['block_efficiency']:.2f}" for t in TEMPERATURES]
-           for i, name in enumerate(names)])
-
     verify, sample, step = (medians(directory / f"{n}.csv") for n in ("verify", "sample", "step"))
     row = times_by_vocabulary
     table(["one thread", *(f"V = {v:,}" for v in VOCABULARIES)], [

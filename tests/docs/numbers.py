@@ -65,7 +65,7 @@ class Data:
         self.root = root
         self.sweep = list(csv.DictReader((root / "bench/results/paper_tables/sweep.csv").open(encoding="utf-8")))
         self.trees = list(csv.DictReader((root / "bench/results/tree_limit/tree_limit.csv").open(encoding="utf-8")))
-        self.runs = {t: by_method(root / f"bench/results/{MACHINE}/compare_temperature_{t}.jsonl") for t in TEMPERATURES}
+        self.runs = {t: by_method(root / f"bench/results/end_to_end/temperature_{t}.jsonl") for t in TEMPERATURES}
         self.calls = {t: by_method(root / f"bench/results/tokens_a_call/temperature_{t}.jsonl") for t in TEMPERATURES}
         self.controller = [row for row in csv.DictReader((root / "bench/results/controller/summary.csv").open(encoding="utf-8"))
                            if row["length"] == "64" and row["drafts"] == "auto"]
@@ -85,7 +85,7 @@ class Data:
         self.report_of = dict.fromkeys(self.report, MACHINE)
         self.truncation = {case: row["real_time"] for case, row in medians(root / "bench/results/truncation/sample.csv").items()}
         self.prepared = medians(root / "bench/results/prepared_rows/batch.csv")
-        for directory, option in (("prepared_rows", "--prepared"), ("truncation", "--truncation"), ("device", "--device")):
+        for directory, option in (("end_to_end", "--compare"), ("prepared_rows", "--prepared"), ("truncation", "--truncation"), ("device", "--device")):
             done = subprocess.run([sys.executable, root / "bench/report.py", root / "bench/results" / directory, option], capture_output=True, text=True, check=True)
             self.report |= tables(done.stdout)
             self.report_of |= dict.fromkeys(tables(done.stdout), directory)
