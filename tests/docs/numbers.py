@@ -213,6 +213,16 @@ def first_positions(data, drafter):
     return [f"{of(found):.2f}".lstrip("0") for of in (min, max)]
 
 
+def first_tokens(data):
+    """Acceptance at the first position by temperature: of the draft, and of the block drafter."""
+    found = []
+    for drafter in ("draft-distilled", "block-drafter"):
+        lines = (data.root / "models" / drafter / "measured.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [row for row in map(json.loads, lines) if "tokens" in row]
+        found += [f"{next(r['alpha'][0] for r in rows if r['temperature'] == float(t)):.2f}".lstrip("0") for t in TEMPERATURES]
+    return found
+
+
 def accepted_by_drafters(data, temperature):
     """Acceptance by position and the tokens of a chain: of the draft, the one that is distilled, the head of EAGLE-3."""
     found = []
@@ -234,6 +244,8 @@ def on_device(data, file, calls, method, nodes):
 # (document, regular expression with one group a number, what the numbers are)
 NUMBER = r"([\d.]+)"
 CLAIMS = [
+    ("README.md", r"accepts (\.\d+), (\.\d+) and (\.\d+) of the draft's first tokens and (\.\d+), (\.\d+) and (\.\d+) of the block drafter's",
+     first_tokens),
     *(("models/README.md", rf"\| {t} " + rf"\| (\.\d+) \| {NUMBER} " * 2 + r"\| (\.\d+) " * 4 + rf"\| {NUMBER} \|",
        lambda d, t=t: accepted_by_drafters(d, t)) for t in TEMPERATURES),
     ("README.md", rf"of 61M and 287M parameters, generate {NUMBER} to {NUMBER} times as fast with drafts as without; on two cores with AVX2 alone, up to 1,023M parameters, {NUMBER} to {NUMBER} times",
