@@ -448,7 +448,8 @@ TEST(batch_step, masks_are_numbered_as_the_rows) {
             return result;
         };
         step.start();
-        for (auto const& text : texts) step.add({.text = text, .shape = &shape, .seed = seed});
+        for (std::uint32_t b = 0; b < 2; ++b)
+            step.add({.text = texts[b], .shape = &shape, .seed = seed, .id = b});
         for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
             draft.forward(in, {0, 1});
             step.draw(host_threads(1), draft.view(), masks(in));

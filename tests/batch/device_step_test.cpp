@@ -143,7 +143,7 @@ TEST(device_batch_step, all_arrays_of_a_call_are_on_the_device) {
     std::vector<token_id> const texts[] = {{1, 2}, {3}, {4, 5, 6}};
     topology const shape = branching({2, 2});
     step.start();
-    for (auto const& text : texts) step.add({.text = text, .shape = &shape, .seed = 9});
+    for (std::uint32_t b = 0; b < 3; ++b) step.add({.text = texts[b], .shape = &shape, .seed = 9, .id = b});
     device_inputs there;
     int calls = 0;
     for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
