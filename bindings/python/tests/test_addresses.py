@@ -29,7 +29,9 @@ def refused(call, *parts):
 
 
 def rows_of(tree, text):
-    paths = [[*text, *(tree.tokens[v] for v in tree.tree.path(k) if v)] for k in range(len(tree.tree))]
+    paths = [list(text)]
+    for v in range(1, len(tree.tree)):
+        paths.append([*paths[tree.tree.parents[v]], int(tree.tokens[v])])
     return target(paths)
 
 
@@ -78,7 +80,7 @@ def test_a_model_may_return_one_array_again_and_again():
         return answer
 
     for method in ("recursive_rejection/sequential", "naive/deterministic"):
-        a, b = (analysis.accepted_tokens(method, "2x2", p, q, [1], samples=200) for p, q in ((target, draft), (again(target), again(draft))))
+        a, b = (analysis.accepted_tokens("2x2", p, q, method, text=[1], samples=200) for p, q in ((target, draft), (again(target), again(draft))))
         assert float(a) == float(b)
         a, b = (multidraft.speculate(method, "2x2", p, q, [1], tokens=40, seed=2).tokens
                 for p, q in ((target, draft), (again(target), again(draft))))
@@ -104,9 +106,9 @@ def test_answers_that_are_no_rows_are_refused_by_the_model():
     refused(run(lambda t: [[1.0, 2.0], [3.0]][: len(t)] if len(t) > 1 else [["a"]], draft), "target(..)")
     refused(run(target, lambda t: np.full((len(t), V), np.nan, np.float32)), "draft(..) = nan", "node 0")
     refused(run(target, lambda t: np.zeros((len(t), V + 1), np.float32)), "one vocabulary")
-    refused(lambda: analysis.accepted_tokens("naive/deterministic", "2", target, lambda t: np.zeros((len(t), V + 1), np.float32), [1], samples=4),
+    refused(lambda: analysis.accepted_tokens("2", target, lambda t: np.zeros((len(t), V + 1), np.float32), "naive/deterministic", text=[1], samples=4),
             "draft.vocabulary = 7")
-    refused(lambda: analysis.accepted_tokens("naive/iid", "2", [0.5, 0.7], [0.5, 0.5], [1], samples=4), "target = 1.2")
+    refused(lambda: analysis.accepted_tokens("2", [0.5, 0.7], [0.5, 0.5], "naive/iid", text=[1], samples=4), "target = 1.2")
     controller = multidraft.Controller({1: 0.02, 8: 0.022}, {1: 0.002})
     controller.start()
     controller.choose(4)

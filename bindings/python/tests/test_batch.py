@@ -256,7 +256,7 @@ def test_the_usual_call_is_that_of_arrays(method, monkeypatch):
     trees, target, draft = make(method, seed=5)
     nodes = len(trees[0].tree)
     p, q = target[:nodes], draft[:nodes]
-    shape, tokens, certain, law = trees[0]
+    shape, tokens, certain, law = trees[0][:4]
     calls = dict(seeds=7, positions=2, ids=3, temperature=0.8, top_k=30, top_p=0.95, min_p=0.001)
     of_rows = np.arange(nodes)
     general = multidraft.verify(method, shape, tokens, p, q, law=law, certain=certain, target_rows=of_rows, **calls)
@@ -267,7 +267,7 @@ def test_the_usual_call_is_that_of_arrays(method, monkeypatch):
     in_place = [True] * 4 + [multidraft._core.has_dtype(2) == 1]  # float16 may be converted
     for verdict in (multidraft.verify(method, shape, tokens, p, q, law=law, certain=certain, **calls),
                     multidraft.verify(as_object, shape, tokens.astype(np.int64), p, q, law=str(law), certain=certain.tolist(), **calls),
-                    multidraft.verify(method, trees[0], None, p, q, **calls),
+                    multidraft.verify(method, trees[0]._replace(position=None), None, p, q, **calls),
                     multidraft.verify(method, shape, tokens.tolist(), np.pad(p, ((0, 2), (0, 3)))[:, :-3], q, law=law,
                                       certain=certain, **calls),
                     multidraft.verify(method, shape, tokens, p.astype(np.float16), q.astype(np.float16), law=law,
@@ -296,7 +296,7 @@ def test_the_usual_call_is_that_of_arrays(method, monkeypatch):
     dict(target_logits=np.zeros((4, 40))), dict(target_logits=np.zeros((4, 80), np.float32)[:, ::2]), dict(ids=-1), dict(tree=[-1, 5])])
 def test_the_usual_call_leaves_refusals_to_the_general_one(given):
     arguments = dict(method="naive/sequential", tree=Tree.branching([3]), tokens=np.arange(4, dtype=np.int32),
-                     target_logits=np.zeros((4, 40), np.float32), law="sequential") | given
+                     target_logits=np.zeros((4, 40), np.float32), law="sequential", positions=0) | given
     with pytest.raises(multidraft.InvalidInput) as first:
         multidraft.verify(**arguments)
     with pytest.raises(multidraft.InvalidInput) as second:
@@ -370,13 +370,14 @@ def test_the_nodes_of_draws():
                            (dict(n=2, nodes=np.arange(6), method="shared_randomness", law=None), "depths"),
                            (dict(n=2, nodes=0, seeds=[0, 1, 2, 3, 4, 1]), "nodes"), (dict(tree="0", level=0), "logits.shape[0]")):
         with pytest.raises(multidraft.InvalidInput) as refused:
-            multidraft.draft(q, **{"law": "sequential", **call})
+            multidraft.draft(q, **{"law": "sequential", "positions": 0, **call})
         assert refused.value.argument == argument, str(refused.value)
     assert multidraft.draft(q, 2, law="sequential", nodes=0, ids=np.arange(6), positions=0).counts.tolist() == [2] * 6
 
 
 def test_equal_draws_in_a_batch_are_refused():
     trees, target, draft = make("recursive_rejection/sequential")
+    trees = [tree._replace(position=None) for tree in trees]  # which know no more than their law
     with pytest.raises(multidraft.InvalidInput, match="same draws"):
         multidraft.verify("recursive_rejection/sequential", trees, None, target, draft, seeds=5, positions=2)
 
@@ -396,7 +397,7 @@ def test_absent_children():
     rows = np.zeros((4, 8), np.float32)
     for token in (multidraft.PADDING, -1):
         refused = "shape, " if token == -1 else None
-        call = dict(tree="3", tokens=[0, 1, 2, token], target_logits=rows, draft_logits=rows, law="sequential")
+        call = dict(tree="3", tokens=[0, 1, 2, token], target_logits=rows, draft_logits=rows, law="sequential", positions=0)
         if refused:
             with pytest.raises(multidraft.InvalidInput, match="never left out"):
                 multidraft.verify("recursive_rejection/sequential", **call)
@@ -436,7 +437,7 @@ def test_other_parameters_than_those_of_the_draws_are_named():
     rng = np.random.default_rng(0)
     p, q = (rng.normal(size=(4, 30)).astype(np.float32) for _ in range(2))
     drawn = multidraft.draft(q[:1], 3, law="sequential", nodes=0, seeds=1, positions=0)
-    call = dict(method="recursive_rejection/sequential", tree="3", tokens=[0, *drawn.tokens[0]], target_logits=p, draft_logits=q, law=drawn.law)
+    call = dict(method="recursive_rejection/sequential", tree="3", tokens=[0, *drawn.tokens[0]], target_logits=p, draft_logits=q, law=drawn.law, positions=0)
     assert multidraft.verify(**call, validate=True).tokens[-1] >= 0
     with pytest.raises(multidraft.InvalidInput, match="other sampling parameters"):
         multidraft.verify(**call, draft_sampling=(1.0, 1, 1.0, 0.0), validate=True)
@@ -451,7 +452,7 @@ def test_a_text_does_not_end_in_silence(models):
 
 def test_numbers_are_not_cut_to_32_bits():
     rows = np.zeros((3, 8), np.float32)
-    good = dict(method="naive/iid", tree="2", tokens=[0, 1, 2], target_logits=rows, law="iid")
+    good = dict(method="naive/iid", tree="2", tokens=[0, 1, 2], target_logits=rows, law="iid", positions=0)
     large = 2**32 + 1
     for change, argument in ((dict(tokens=np.array([0, 1, large])), "tokens"), (dict(ids=np.array([large])), "ids"),
                              (dict(positions=np.array([large])), "positions"), (dict(top_k=[large]), "top_k"), (dict(top_k=large), "top_k"),

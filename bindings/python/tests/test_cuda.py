@@ -154,7 +154,7 @@ def test_draws_are_those_of_the_host(case):
                (("seeds", np.uint64), ("positions", np.int32), ("ids", np.uint32), ("nodes", np.int32))}
     found = cuda.draft(cuda.to_device(q), 2, method=REJECTION, **arrays)
     assert np.array_equal(found.tokens.numpy(), host.tokens)
-    by_level = dict(law="sequential", tree="4x1", level=1, seeds=3)
+    by_level = dict(law="sequential", tree="4x1", level=1, seeds=3, positions=0)
     found = cuda.draft(cuda.to_device(q[:4]), **by_level)
     assert np.array_equal(found.tokens.numpy(), multidraft.draft(q[:4], **by_level).tokens)
     assert cuda.draft(cuda.to_device(q), 0, law="sequential", nodes=0, positions=0).counts.numpy().tolist() == [0] * 5
@@ -222,7 +222,7 @@ def test_the_code_of_the_readme(case):
 def test_what_is_refused(case):
     tree, tokens, p, q = case
     dp, dq = cuda.to_device(p), cuda.to_device(q)
-    good = dict(method=REJECTION, tree=tree, tokens=tokens, target_logits=dp, draft_logits=dq, law="sequential")
+    good = dict(method=REJECTION, tree=tree, tokens=tokens, target_logits=dp, draft_logits=dq, law="sequential", positions=0)
     cuda.verify(**good)
     for wrong, argument in (
             (dict(draft_logits=None), "draft_logits"), (dict(draft_logits=q), "draft_logits.device"),
@@ -362,7 +362,7 @@ def test_errors_of_cuda(case):
         lib.standin_fail(call, 2)
         with pytest.raises(OSError, match="CUDA: cudaErrorMemoryAllocation"):
             cuda.draft(rows, 2, law="sequential", nodes=np.arange(5), positions=0)
-    kw = dict(law="sequential", nodes=np.arange(5))
+    kw = dict(law="sequential", nodes=np.arange(5), positions=0)
     assert np.array_equal(cuda.draft(rows, 2, **kw).tokens.numpy(), multidraft.draft(q, 2, **kw).tokens)
 
 

@@ -47,7 +47,7 @@ def test_verdicts_are_those_of_numpy(method):
         assert verdicts.accepted[b] == one.accepted and verdicts.next[b] == one.tokens[-1]
         assert verdicts.path[b].tolist() == [*one.path.tolist(), *[-1] * (2 - one.accepted)]
     for dtype in (torch.float16, torch.bfloat16):
-        drawn = ops.draft(q[:, 0].to(dtype), 2, method=method, nodes=0, seeds=torch.arange(5))
+        drawn = ops.draft(q[:, 0].to(dtype), 2, method=method, nodes=0, seeds=torch.arange(5), positions=0)
         assert drawn.tokens.shape == (5, 2) and (drawn.tokens < 20).all()
     some = multidraft.draft(q[:, 0].numpy(), 2, method=method, seeds=np.arange(5), nodes=0, positions=4)
     assert np.array_equal(some.tokens, tokens[:, 1:3].numpy())
@@ -56,8 +56,8 @@ def test_verdicts_are_those_of_numpy(method):
 def test_a_seed_has_64_bits():
     q = torch.zeros(2, 30)
     large = 2**64 - 3
-    a = ops.draft(q, 4, method=METHOD, seeds=large, ids=[0, 1], nodes=0).tokens
-    assert torch.equal(a, ops.draft(q, 4, method=METHOD, seeds=torch.tensor([large - 2**64] * 2), ids=[0, 1], nodes=0).tokens)
+    a = ops.draft(q, 4, method=METHOD, seeds=large, ids=[0, 1], nodes=0, positions=0).tokens
+    assert torch.equal(a, ops.draft(q, 4, method=METHOD, seeds=torch.tensor([large - 2**64] * 2), ids=[0, 1], nodes=0, positions=0).tokens)
     assert np.array_equal(a.numpy(), multidraft.draft(q.numpy(), 4, method=METHOD, seeds=large, ids=[0, 1], nodes=0, positions=0).tokens)
 
 
@@ -118,7 +118,7 @@ def test_linked_trees():
     for method, law in [("naive/deterministic", "deterministic"), (METHOD, "sequential"), ("naive/iid", "iid")]:
         for t in tensors[:3]:
             t.fill_(-7)
-        ops.verify_linked_trees(*tensors, method=method, law=law, seeds=5)
+        ops.verify_linked_trees(*tensors, method=method, law=law, seeds=5, positions=0)
         predicts, accept_index, accepted = tensors[:3]
         assert predicts.tolist() == [3, -7, -7, 4, 5, 18, 11, -7, -7, -7, 12, 18]
         assert accept_index.tolist() == [[0, 3, 4, 5], [6, 10, 11, -1]]
@@ -126,7 +126,7 @@ def test_linked_trees():
     # Nodes may have their entries anywhere. Rows that are not distributions get no token.
     predicts, accept_index, accepted, candidates, index, child, sibling, target, draft = linked()
     target[1, 0, 3] = float("nan")
-    ops.verify_linked_trees(predicts, accept_index, accepted, candidates, 11 - index, child, sibling, target)
+    ops.verify_linked_trees(predicts, accept_index, accepted, candidates, 11 - index, child, sibling, target, positions=0)
     assert accept_index.tolist() == [[11, 8, 7, 6], [5, -1, -1, -1]] and accepted.tolist() == [3, 0]
     assert predicts[11] == 3 and predicts[6] == 18 and predicts[5] == -1
 
@@ -144,7 +144,7 @@ def test_the_law_of_linked_trees():
     accept_index, accepted = torch.zeros(runs, 2, dtype=torch.int32), torch.zeros(runs, dtype=torch.int32)
     ops.verify_linked_trees(predicts, accept_index, accepted, candidates, torch.arange(runs * 4).reshape(runs, 4), *links,
                             p.expand(runs, 4, 8).contiguous(), q.expand(runs, 4, 8).contiguous(), method=METHOD, law="sequential",
-                            seeds=torch.arange(runs), ids=0)
+                            seeds=torch.arange(runs), ids=0, positions=0)
     counts = np.bincount(predicts[::4].numpy(), minlength=8)
     wanted = p.numpy() * runs
     statistic = ((counts - wanted) ** 2 / wanted).sum()
@@ -156,7 +156,7 @@ def test_the_law_of_linked_trees():
 
 def test_refusals():
     tree, tokens, _, p, q = batch()
-    good = dict(method=METHOD, tree=tree, tokens=tokens, target_logits=p, draft_logits=q, law="sequential", seeds=[1, 2, 3])
+    good = dict(method=METHOD, tree=tree, tokens=tokens, target_logits=p, draft_logits=q, law="sequential", seeds=[1, 2, 3], positions=0)
     assert ops.verify(**good).next.shape == (3,)
     for argument, part, change in [
             ("tokens.shape", "(batch, 5)", dict(tokens=tokens[0])), ("target_logits.shape", "(3, 5, vocabulary)", dict(target_logits=p[:2])),
@@ -169,7 +169,7 @@ def test_refusals():
             ops.verify(**{**good, **change})
         assert refused.value.argument == argument and part in str(refused.value), refused.value
     with pytest.raises(multidraft.InvalidInput, match="logits.shape"):
-        ops.draft(p, 2, method=METHOD, nodes=0, seeds=[1, 2, 3])
+        ops.draft(p, 2, method=METHOD, nodes=0, seeds=[1, 2, 3], positions=0)
     names = ["predicts", "accept_index", "accept_token_num", "candidates", "retrieve_index", "retrieve_next_token",
              "retrieve_next_sibling", "target_probs", "draft_probs"]
     for name, value, argument in [
@@ -183,29 +183,29 @@ def test_refusals():
         tensors = dict(zip(names, linked()))
         tensors[name] = value
         with pytest.raises(multidraft.InvalidInput) as refused:
-            ops.verify_linked_trees(**tensors)
+            ops.verify_linked_trees(**tensors, positions=0)
         assert refused.value.argument == argument, refused.value
         assert all((tensors[k] == -7).all() for k in names[:3] if k != name)
     with pytest.raises(multidraft.InvalidInput, match="certain"):
-        ops.verify_linked_trees(*linked(), method="ranked/stratified", law="stratified")
+        ops.verify_linked_trees(*linked(), method="ranked/stratified", law="stratified", positions=0)
     with pytest.raises(multidraft.InvalidInput, match="reads them"):
-        ops.verify_linked_trees(*linked()[:8], method=METHOD, law="sequential")
+        ops.verify_linked_trees(*linked()[:8], method=METHOD, law="sequential", positions=0)
 
 
 def test_no_trees():
     none = torch.zeros(0, 6, dtype=torch.int64)
     ops.verify_linked_trees(torch.zeros(0, dtype=torch.int32), torch.zeros(0, 4, dtype=torch.int32), torch.zeros(0, dtype=torch.int32),
-                            none, none, none, none, torch.zeros(0, 6, 20))
+                            none, none, none, none, torch.zeros(0, 6, 20), positions=0)
     tree = Tree.parse("2")
-    empty = ops.verify("naive/iid", tree, torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 3, 8), law="iid")
+    empty = ops.verify("naive/iid", tree, torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 3, 8), law="iid", positions=0)
     assert empty.path.shape == (0, 1) and empty.next.shape == (0,)
-    assert ops.draft(torch.zeros(0, 8), 3, method=METHOD, nodes=0).tokens.shape == (0, 3)
+    assert ops.draft(torch.zeros(0, 8), 3, method=METHOD, nodes=0, positions=0).tokens.shape == (0, 3)
     assert [len(x) for x in _core.trees_of_links(np.zeros((0, 0), np.int32), np.zeros((0, 0), np.int32))] == [1, 0, 0]
 
 
 def test_tensors_for_tensors():
     logits = torch.randn(6, 9, generator=torch.Generator().manual_seed(1))
-    for n, options in ((2, dict(nodes=0)), (None, dict(tree="2x1", level=0))):
+    for n, options in ((2, dict(nodes=0, positions=0)), (None, dict(tree="2x1", level=0, positions=0))):
         children = multidraft.draft(logits[:1], n, law="sequential", seeds=3, **options)
         assert all(isinstance(x, torch.Tensor) and x.dtype == torch.int32 for x in (children.tokens, children.counts, children.certain))
         same = multidraft.draft(logits[:1].numpy(), n, law="sequential", seeds=3, **options)
