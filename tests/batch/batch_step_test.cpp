@@ -448,8 +448,7 @@ TEST(batch_step, masks_are_numbered_as_the_rows) {
             return result;
         };
         step.start();
-        for (std::uint32_t b = 0; b < 2; ++b)
-            step.add({.text = texts[b], .shape = &shape, .seed = seed, .id = b});
+        for (std::uint32_t b = 0; b < 2; ++b) step.add({.text = texts[b], .shape = &shape, .seed = seed, .id = b});
         for (auto in = step.next_level(); !in.empty(); in = step.next_level()) {
             draft.forward(in, {0, 1});
             step.draw(host_threads(1), draft.view(), masks(in));
