@@ -39,6 +39,8 @@ def test_a_drafted_tree_is_verified_as_it_was_drawn():
     method, text = "recursive_rejection/sequential", [1, 2, 3]
     tree, rows = multidraft.draft_tree(method, "2x1", text, draft, seed=7, request=3, temperature=0.5)
     p = rows_of(tree, text)
+    assert np.array_equal(p, target(tree.texts(text)))
+    refused(lambda: tree.texts([1, 2]), "text")
     given = multidraft.verify(method, tree, None, p, rows, seeds=7, positions=2, ids=3, draft_sampling=(0.5, 0, 1.0, 0.0))
     for verdict in (multidraft.verify(method, tree, None, p, rows), multidraft.verify(method, [tree], None, p, rows)[0]):
         assert verdict.tokens == given.tokens
@@ -48,6 +50,13 @@ def test_a_drafted_tree_is_verified_as_it_was_drawn():
     refused(lambda: multidraft.verify(method, tree, None, p, rows, draft_sampling=(1.0, 0, 1.0, 0.0)), "draft_sampling")
     refused(lambda: multidraft.verify("recursive_rejection/iid", tree, None, p, rows, law="iid"), "law", "drawn by law 'sequential'")
     refused(lambda: multidraft.verify(method, tree, None, p, rows, certain=[0, 0, 0, 0, 0]), "certain")
+
+
+def test_stop_tokens_may_be_one_or_a_set():
+    run = lambda stop: multidraft.speculate("naive/iid", "2", target, draft, [1], tokens=40, seed=2, stop=stop).tokens  # noqa: E731
+    plain = run(())
+    last = plain[7]
+    assert run([last]) == run({last}) == run(last) == plain[: plain.index(last) + 1]
 
 
 def test_the_root_has_a_position():

@@ -118,6 +118,8 @@ def rows(values):
             refuse("logits.dtype", "object", "rows are float32, float16 or bfloat16")
     elif getattr(values, "requires_grad", False) is True:  # DLPack may export it nevertheless
         refuse("logits", "a tensor with a gradient", "rows carry no gradients: detach() it")
+    elif callable(getattr(values, "is_neg", None)) and values.is_neg():  # which DLPack does not say
+        refuse("logits", "a tensor with the negative bit", "its numbers have another sign in memory: resolve_neg() it")
     return values, False
 
 

@@ -25,7 +25,7 @@ SUPPORT_ENDED = -2  #: in the place of a token: a child was wanted, and no token
 PADDING = -3  #: in the place of a token: outside the tree's shape, which was fixed before the draws
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one answer
 class Children:
     """The children drawn for each row, and their law."""
 
@@ -58,6 +58,16 @@ class DraftedTree(NamedTuple):
     position: int | None = None  #: the root's in its text
     request: int | None = None
     sampling: tuple | None = None  #: (temperature, top_k, top_p, min_p) of the rows that children were drawn from
+
+    def texts(self, text: Sequence[int]) -> list[list[int]]:
+        """The text at each node, which the target's row of this node is after: `text`, whose last token is the root's, and the
+        tokens from there down to the node. A node that could not be drawn has the text of its parent, and a row that is not read."""
+        found = [integers("text", text).tolist()]
+        if not found[0] or found[0][-1] != self.tokens[0]:
+            refuse("text", found[0][-1:], f"its last token is the root's, {self.tokens[0]}")
+        for parent, token in zip(self.tree.parents[1:].tolist(), self.tokens[1:].tolist()):
+            found.append([*found[parent], token] if token >= 0 else list(found[parent]))
+        return found
 
 
 @lru_cache(maxsize=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -172,7 +172,7 @@ def _refuse_no_distribution(row, node):
 
 def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Model | BlockDraft, text: Sequence[int], tokens: int = 128, *,
               temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
-              draft_sampling: Sequence[Any] | None = None, seed: int = 0, request: int = 0, stop: Sequence[int] = (),
+              draft_sampling: Sequence[Any] | None = None, seed: int = 0, request: int = 0, stop: int | Collection[int] = (),
               threads: int = 1, callback: Callable[[list], Any] | None = None) -> Generation:
     """Continues `text` by `tokens` tokens. With a lossless method the text has the target's law for any draft.
 
@@ -180,7 +180,7 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
     target, draft: functions from a list of token lists to an array (len, vocabulary) of logits, one row after each list. A draft
         may be a `BlockDraft`, an object with `rows` and, where it reads the target's features, `observe`.
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft, by default the target's.
-    stop: tokens that end the text and are emitted. callback: called with the tokens of each step.
+    stop: the tokens, or the one, that end the text and are emitted. callback: called with the tokens of each step.
     request: distinguishes texts with equal seeds. Equal arguments give equal texts if the logits are equal. Returns a
     `Generation`.
     """
@@ -193,7 +193,8 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
     if not text:
         refuse("text.size", 0, "there is a token to go on from")
     wanted = integer("tokens", tokens, 0, 2**31 - 1)
-    stop = set(integers("stop", stop).tolist())
+    stop = set(integers("stop", [stop] if isinstance(stop, (int, np.integer)) else sorted(stop) if isinstance(stop, (set, frozenset))
+                        else stop).tolist())
     of_draft = (temperature, top_k, top_p, min_p) if draft_sampling is None else four("draft_sampling", draft_sampling)
     result = Generation([])
     observes = hasattr(draft, "observe")
