@@ -1,4 +1,5 @@
-// The loops of `largest_entries`, plain ones that the compiler turns into the vectors of an instruction set.
+// The loops that choose the candidates of a row, a sum and those of `largest_entries`: plain ones that the compiler
+// turns into the vectors of an instruction set.
 //
 // As in kernel_loops.hpp, everything here has internal linkage and calls no inline function of the standard library.
 #pragma once

@@ -206,29 +206,29 @@ def ends(data, field, names, scale):
     return [f"{min(found):.0f}", f"{max(found):.0f}"]
 
 
+def measured(data, drafter):
+    """What models/train/measure_drafter.py found of a drafter along text of its target, by temperature."""
+    lines = (data.root / "models" / drafter / "measured.jsonl").read_text(encoding="utf-8").splitlines()
+    return {f"{row['temperature']:g}": row for row in map(json.loads, lines) if "tokens" in row}
+
+
 def first_positions(data, drafter):
     """The least and the most acceptance at the first position, over temperatures."""
-    rows = map(json.loads, (data.root / drafter / "measured.jsonl").read_text(encoding="utf-8").splitlines())
-    found = [row["alpha"][0] for row in rows]
+    found = [row["alpha"][0] for row in measured(data, drafter).values()]
     return [f"{of(found):.2f}".lstrip("0") for of in (min, max)]
 
 
 def first_tokens(data):
     """Acceptance at the first position by temperature: of the draft, and of the block drafter."""
-    found = []
-    for drafter in ("draft-distilled", "block-drafter"):
-        lines = (data.root / "models" / drafter / "measured.jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [row for row in map(json.loads, lines) if "tokens" in row]
-        found += [f"{next(r['alpha'][0] for r in rows if r['temperature'] == float(t)):.2f}".lstrip("0") for t in TEMPERATURES]
-    return found
+    return [f"{measured(data, drafter)[t]['alpha'][0]:.2f}".lstrip("0") for drafter in ("draft-distilled", "block-drafter")
+            for t in TEMPERATURES]
 
 
 def accepted_by_drafters(data, temperature):
     """Acceptance by position and the tokens of a chain: of the draft, the one that is distilled, the head of EAGLE-3."""
     found = []
     for drafter, positions in (("draft", 1), ("draft-distilled", 1), ("eagle-head", 4)):
-        lines = (data.root / "models" / drafter / "measured.jsonl").read_text(encoding="utf-8").splitlines()
-        row = next(row for row in map(json.loads, lines) if row["temperature"] == float(temperature) and "tokens" in row)
+        row = measured(data, drafter)[temperature]
         found += [f"{alpha:.3f}".lstrip("0") for alpha in row["alpha"][:positions]] + [f"{row['tokens']:.2f}"]
     return found
 
@@ -257,8 +257,8 @@ CLAIMS = [
     ("docs/chat.md", rf"by default answers had {NUMBER}, {NUMBER} and {NUMBER} of the speed without drafts", lambda d: of_xeon(d)),
     ("README.md", rf"Where a call costs more and a further row less, with weights in bfloat16, drafts make it {NUMBER}, {NUMBER} and {NUMBER} times as fast",
      lambda d: [d.chats["chat_bf16"][t, ALL_KINDS, "default"]["speed_up"] for t in TEMPERATURES]),
-    ("README.md", rf"Of that drafter's first tokens (\.\d+) to (\.\d+) are accepted", lambda d: first_positions(d, "models/smollm-drafter")),
-    ("docs/chat.md", rf"first position is accepted at (\.\d+) to (\.\d+) on such answers", lambda d: first_positions(d, "models/smollm-drafter")),
+    ("README.md", rf"Of that drafter's first tokens (\.\d+) to (\.\d+) are accepted", lambda d: first_positions(d, "smollm-drafter")),
+    ("docs/chat.md", rf"first position is accepted at (\.\d+) to (\.\d+) on such answers", lambda d: first_positions(d, "smollm-drafter")),
     ("README.md", rf"from logits by recursive rejection takes {NUMBER} us where a plain softmax of all their rows takes ([\d,]+); .* "
      rf"takes {NUMBER} us where FlashInfer's softmax and kernel take {NUMBER}\.",
      lambda d: [on_device(d, "times", "verify_batch", "recursive_rejection/sequential", 64), on_device(d, "times", "plain softmax", "baseline", 64),

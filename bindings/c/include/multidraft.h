@@ -695,8 +695,8 @@ MD_API void md_free_step(md_step* step);
 MD_API md_status md_start_step(md_step* step);
 
 /* Adds a request, and writes its number in the step, from 0, to *number unless that is NULL. Requests of one method
- * that follow one another are drawn and verified in one call. MD_INVALID_INPUT for the seed and the
- * id of another request of the step: both would have the same draws wherever their texts have one length. */
+ * that follow one another are drawn and verified in one call. MD_INVALID_INPUT for the seed and the id of
+ * another request of the step: both would have the same draws wherever their texts have one length. */
 MD_API md_status md_add_request(md_step* step, md_method const* method, md_step_request const* request,
                                 int32_t* number);
 

@@ -45,8 +45,9 @@ def test_a_drafted_tree_is_verified_as_it_was_drawn():
     for verdict in (multidraft.verify(method, tree, None, p, rows), multidraft.verify(method, [tree], None, p, rows)[0]):
         assert verdict.tokens == given.tokens
     assert multidraft.verify(method, tree, None, p, rows, temperature=0.5, validate=True).tokens
-    for name, value in (("seeds", 8), ("positions", 3), ("ids", 0), ("seeds", [8])):
+    for name, value in (("seeds", 8), ("positions", 3), ("ids", 0), ("seeds", [8]), ("seeds", np.array([8]))):
         refused(lambda name=name, value=value: multidraft.verify(method, tree, None, p, rows, **{name: value}), name, "this tree was drawn with")
+    refused(lambda: multidraft.verify(method, tree, None, p, rows, seeds=np.array([7, 8])), "seeds.size")
     refused(lambda: multidraft.verify(method, tree, None, p, rows, draft_sampling=(1.0, 0, 1.0, 0.0)), "draft_sampling")
     refused(lambda: multidraft.verify("recursive_rejection/iid", tree, None, p, rows, law="iid"), "law", "drawn by law 'sequential'")
     refused(lambda: multidraft.verify(method, tree, None, p, rows, certain=[0, 0, 0, 0, 0]), "certain")

@@ -215,8 +215,9 @@ inline void validate(logit_biases const& bias, std::int64_t rows, index_t vocabu
 /// The masks and biases of the rows of a tree or of a batch. Either may be left out, for all nodes or for some.
 ///
 /// Node i, in a batch numbered across all requests, has the mask `allowed(allowed_of[i])` and the bias
-/// `bias(bias_of[i])`: none where that index is negative, index i where the array is null. So one mask may serve many
-/// nodes, and requests without a grammar have none. The arrays are in memory of the machine that reads the rows.
+/// `bias(bias_of[i])`: none where that index is negative. Where the array is null it is index i, or the only one there
+/// is. So one mask may serve many nodes, and requests without a grammar have none. The arrays are in memory of the
+/// machine that reads the rows.
 struct logit_adjustments {
     token_masks allowed{};
     std::int64_t const* allowed_of = nullptr;  ///< may be null
@@ -226,12 +227,12 @@ struct logit_adjustments {
     /// The index of the mask of node i; negative: it has none.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t mask_number(std::int64_t i) const noexcept {
         if (allowed.empty()) return -1;
-        return allowed_of == nullptr ? i : allowed_of[i];
+        if (allowed_of != nullptr) return allowed_of[i];
+        return allowed.masks() == 1 ? 0 : i;
     }
-    /// Whether node i has no mask, or one of those there are. One mask serves all nodes without `allowed_of`.
+    /// Whether node i has no mask, or one of those there are.
     [[nodiscard]] MULTIDRAFT_HD bool has_mask(std::int64_t i) const noexcept {
-        std::int64_t const r = mask_number(i);
-        return r < 0 || (allowed_of == nullptr ? allowed.has(r) : r < allowed.masks());
+        return mask_number(i) < allowed.masks();
     }
     /// The mask of node i.
     [[nodiscard]] MULTIDRAFT_HD token_mask mask(std::int64_t i) const noexcept {
@@ -241,7 +242,8 @@ struct logit_adjustments {
     /// The index of the bias of node i; negative: it has none.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t bias_number(std::int64_t i) const noexcept {
         if (bias.empty()) return -1;
-        return bias_of == nullptr ? i : bias_of[i];
+        if (bias_of != nullptr) return bias_of[i];
+        return bias.offsets.empty() ? 0 : i;
     }
     /// The bias of node i.
     [[nodiscard]] MULTIDRAFT_HD logit_bias bias_at(std::int64_t i) const noexcept {

@@ -73,14 +73,24 @@ def shared_id(ids, seeds, positions, nodes=None):
     seen = {}
     for b, address in enumerate(zip(seeds.tolist(), positions.tolist(), *([] if nodes is None else [nodes.tolist()]))):
         if seen.setdefault(address, b) != b:
-            refuse("ids", ids, f"requests {seen[address]} and {b} have this id, one seed and one position, and would get the same draws: "
-                   "give an id for each (equal ones in a list where that is meant)")
+            _refuse_shared_id(ids, seen[address], b)
 
 
 def one_id(ids, count, *others):
     """The same where arrays are in other memory: one id, and one of each of the others, for several requests."""
     if count > 1 and all(isinstance(x, (int, np.integer)) for x in (ids, *others)):
-        shared_id(ids, *(np.zeros(count, np.int32) for _ in range(2)))
+        _refuse_shared_id(ids, 0, 1)
+
+
+def _refuse_shared_id(ids, a, b):
+    refuse("ids", ids, f"requests {a} and {b} have this id, one seed and one position, and would get the same draws: "
+           "give an id for each (equal ones in a list where that is meant)")
+
+
+def is_elsewhere(values):
+    """Whether an array lies in other memory than the CPU's, where it is not read here."""
+    where = None if isinstance(values, np.ndarray) else getattr(values, "__dlpack_device__", None)
+    return where is not None and int(where()[0]) != 1
 
 
 def thread_count(threads):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from . import _core
-from ._arrays import (each, four, integer, integers, like, root_positions, rows, sampling, shared_id, thread_count,
+from ._arrays import (each, four, integer, integers, is_elsewhere, like, root_positions, rows, sampling, shared_id, thread_count,
                       two_dimensional)
 from ._errors import refuse
 from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
@@ -304,7 +304,10 @@ def _addresses(tree, seeds, positions, ids, draft_sampling, target_sampling):
         for name, given, of_tree, dtype in (("seeds", seeds, "seed", np.uint64), ("positions", positions, "position", np.int32),
                                             ("ids", ids, "request", np.uint32)):
             own = [getattr(t, of_tree) for t in drawn]
-            if given is not None and not (single and given == own[0]):
+            if is_elsewhere(given):
+                found.append(given)
+                continue
+            if given is not None and not (single and isinstance(given, int) and given == own[0]):
                 for b, (x, y) in enumerate(zip(each(name, given, len(own), dtype).tolist(), own)):
                     if x != y:
                         refuse(name, x, f"this tree was drawn with {y}", b)

@@ -273,10 +273,12 @@ def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Metho
     if logits.dim() != 2:
         refuse("logits.shape", tuple(logits.shape), "(rows, vocabulary) is wanted")
     count = logits.shape[0]
-    one_id(ids, count, nodes, seeds, positions)
+    chosen = _sampler(method, law)
+    if chosen.law != "deterministic":
+        one_id(ids, count, nodes, seeds, positions)
     at = torch.arange(count)
     return Draws(*torch.ops.multidraft.draft(
-        logits, n, _sampler(method, law).name, _each("nodes", nodes, count, np.int32),
+        logits, n, chosen.name, _each("nodes", nodes, count, np.int32),
         _each("depths", depths, count, np.int32), at, _each("seeds", seeds, count, np.uint64),
         _each("positions", positions, count, np.int32), None if ids is None else _each("ids", ids, count, np.uint32),
         float(temperature), top_k, float(top_p), float(min_p), threads))

@@ -211,7 +211,7 @@ template <class Rows>
             std::int64_t const last = bias.offsets[at + 1];
             if (first < 0 || first > last || last > static_cast<std::int64_t>(bias.tokens.size()))
                 return {fault, node, none, static_cast<double>(last)};
-        } else if (r > 0 && rows.adjustments.bias_of != nullptr) {
+        } else if (r > 0) {
             return {fault, node, none, static_cast<double>(r)};
         }
         span<token_id const> const tokens = bias(r).tokens;

@@ -58,11 +58,8 @@ template <class Node, class T>
 template <class Node>
 [[nodiscard]] logit_adjustments adjustments_of_nodes(step_model& model, step_nodes<Node> const& nodes,
                                                      logit_adjustments all) {
-    // One that serves all rows is number 0.
-    bool const one_mask = all.allowed_of == nullptr && all.allowed.masks() == 1;
-    bool const one_bias = all.bias_of == nullptr && all.bias.offsets.empty();
-    auto const mask = [=](std::int64_t row) { return one_mask ? 0 : all.mask_number(row); };
-    auto const bias = [=](std::int64_t row) { return one_bias && !all.bias.empty() ? 0 : all.bias_number(row); };
+    auto const mask = [all](std::int64_t row) { return all.mask_number(row); };
+    auto const bias = [all](std::int64_t row) { return all.bias_number(row); };
     auto const allowed_of = model.numbers(model.allowed, nodes.first, nodes.second, none, mask);
     all.bias_of = model.numbers(model.biases, nodes.first, nodes.second, none, bias);
     all.allowed_of = allowed_of;
