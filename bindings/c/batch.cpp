@@ -35,10 +35,19 @@
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 namespace {
 
-/// Calls `use(rows, rows of the draft or null)`. If one of them has masks or biases, both are `adjusted_batch`es.
+/// Calls `use(rows, rows of the draft or null)`. If one of them has masks or biases, both are `adjusted_batch`es; so is
+/// the target beside a draft of candidates.
 template <class Use>
 void with_rows(md_rows const& target, char const* name, md_rows const* draft, Use const& use) {
     refuse_unlike(target, draft);
+    if (draft != nullptr && draft->candidates != nullptr) {
+        candidate_batch<float> const q = candidates_of(*draft, "draft");
+        return with_element(target, name, [&](auto element) {
+            using T = decltype(element);
+            with_names(names_of_candidates,
+                       [&] { use(adjusted_batch<T>(logits_of<T>(target), adjustments_of(target, name)), &q); });
+        });
+    }
     auto const both = [&](auto const& convert) {
         auto const p = convert(target, name);
         using rows = std::remove_const_t<decltype(p)>;
@@ -129,16 +138,22 @@ md_status md_draft(md_method const* method, md_pool* pool, md_level const* level
     return guarded([&] {
         any_c_method const m = method_of(method);
         md_level const l = read(level, "level");
-        md_rows const r = read_rows(rows, "rows");
+        md_rows const r = read_draft_rows(rows, "rows");
         md_children const c = read(children, "children");
         request_batch const draws = requests_of(requests);
         if (r.kind != MD_LOGITS) refuse_kind(r, "rows", "children are drawn from MD_LOGITS");
         level_batch const nodes{l.entries, l.requests, l.nodes, l.wanted, l.depths};
         children_batch const out{c.tokens, c.first, c.stride, c.counts, c.certain, nullptr, c.node_index};
-        with_rows(r, "rows", nullptr, [&](auto const& of, auto const*) {
-            with_names({{"draft", "rows"}, {"out", "children"}, {"positions", "requests.positions"}},
+        auto const draw = [&](auto const& of) {
+            with_names({{"draft.tokens", "rows.candidates"},
+                        {"draft.candidates", "rows.candidate_count"},
+                        {"draft", "rows"},
+                        {"out", "children"},
+                        {"positions", "requests.positions"}},
                        [&] { draft_from(pool_policy(pool), m, nodes, of, draws, out); });
-        });
+        };
+        if (r.candidates != nullptr) return draw(candidates_of(r, "rows"));
+        with_rows(r, "rows", nullptr, [&](auto const& of, auto const*) { draw(of); });
     });
 }
 
@@ -161,7 +176,7 @@ md_status md_verify(md_method const* method, md_pool* pool, md_trees const* tree
         pool_policy const policy(pool);
         any_drafted_batch const drafts = trees_of(trees);
         md_rows const p = read_rows(target, "target");
-        md_rows const q = draft == nullptr ? md_rows{} : read_rows(draft, "draft");
+        md_rows const q = draft == nullptr ? md_rows{} : read_draft_rows(draft, "draft");
         request_batch const draws = requests_of(requests);
         md_verdicts const v = read(verdicts, "verdicts");
         verdict_batch const out{v.path, v.path_stride, v.accepted, v.next};
@@ -181,7 +196,7 @@ md_status md_validate(md_method const* method, md_pool* pool, md_trees const* tr
         any_c_method const m = method_of(method);
         any_drafted_batch const drafts = trees_of(trees);
         md_rows const p = read_rows(target, "target");
-        md_rows const q = draft == nullptr ? md_rows{} : read_rows(draft, "draft");
+        md_rows const q = draft == nullptr ? md_rows{} : read_draft_rows(draft, "draft");
         request_batch const draws = requests_of(requests);
         validation_report report;
         with_rows(p, "target", draft == nullptr ? nullptr : &q, [&](auto const& target_of, auto const* draft_of) {

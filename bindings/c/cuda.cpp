@@ -134,7 +134,7 @@ void check_drafts(any_c_method const& method, any_drafted_batch const& drafts, r
 
 /// Trees of which tokens and law are not read.
 tree_batch shapes_of(md_trees const* given) {
-    md_trees const t = read(given, "trees", offsetof(md_trees, largest));
+    md_trees const t = read(given, "trees", {offsetof(md_trees, largest)});
     tree_batch const result{t.requests, t.nodes, t.offsets, t.parents};
     check_trees(result);
     return result;
@@ -360,7 +360,7 @@ md_status md_cuda_compact(void* stream, md_cuda_cache const* cache, std::int32_t
                           std::int64_t const* bases) {
     return guarded([&] {
         // The struct of older callers ends before the list.
-        md_cuda_cache const c = read(cache, "cache", offsetof(md_cuda_cache, list));
+        md_cuda_cache const c = read(cache, "cache", {offsetof(md_cuda_cache, list)});
         md_verdicts const v = read(verdicts, "verdicts");
         if (requests < 0) refuse("requests", requests, "a batch has 0 requests or more");
         if (requests == 0) return;

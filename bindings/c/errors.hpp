@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -71,11 +72,11 @@ inline void refuse_null(void const* pointer, char const* name) {
 /// No struct of any version is larger: what claims to be is a mistake, and is not read to its end.
 inline constexpr std::size_t largest_struct = 4096;
 
-/// Throws unless a struct has at least the size of this version's, or the size `shorter` of an older version's.
+/// Throws unless a struct has at least the size of this version's, or one of the sizes `older` of earlier versions.
 template <class S>
-void check_size(S const* given, char const* name, std::size_t shorter = sizeof(S)) {
+void check_size(S const* given, char const* name, std::initializer_list<std::size_t> older = {}) {
     refuse_null(given, name);
-    if (given->size < sizeof(S) && given->size != shorter)
+    if (given->size < sizeof(S) && std::find(older.begin(), older.end(), given->size) == older.end())
         refuse(std::string(name) + ".size", given->size,
                "it is the sizeof of the struct, " + std::to_string(sizeof(S)) + " or more");
     if (given->size > largest_struct)
@@ -84,10 +85,10 @@ void check_size(S const* given, char const* name, std::size_t shorter = sizeof(S
 }
 
 /// Copies a caller's struct to this version's. The additional fields of a newer caller must be zero. The fields missing
-/// in an older caller's struct, of `shorter` bytes, become zero.
+/// in an older caller's struct, whose size is one of `older`, become zero.
 template <class S>
-[[nodiscard]] S read(S const* given, char const* name, std::size_t shorter = sizeof(S)) {
-    check_size(given, name, shorter);
+[[nodiscard]] S read(S const* given, char const* name, std::initializer_list<std::size_t> older = {}) {
+    check_size(given, name, older);
     auto const* const bytes = reinterpret_cast<unsigned char const*>(given);
     for (std::size_t k = sizeof(S); k < given->size; ++k)
         if (bytes[k] != 0)

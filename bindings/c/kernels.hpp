@@ -1,5 +1,5 @@
 // The calls that are compiled once for each type of rows, each in its own file: logits of three types, these with masks
-// and biases, and probabilities.
+// and biases, these beside a draft's rows of a few candidates, and probabilities.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,14 +19,14 @@ namespace MULTIDRAFT_NAMESPACE::c_interface {
 using any_c_method = any_method_of<library_methods>;
 
 /// A pointer to the draft's rows; null if there are none.
-template <class Rows>
+template <class Target, class Draft>
 void verify_rows(pool_policy const& policy, any_c_method const& method, any_drafted_batch const& drafts,
-                 Rows const& target, Rows const* draft, request_batch const& requests, verdict_batch const& out,
+                 Target const& target, Draft const* draft, request_batch const& requests, verdict_batch const& out,
                  workspace const& scratch);
 
-template <class Rows>
+template <class Target, class Draft>
 void validate_rows(pool_policy const& policy, any_c_method const& method, any_drafted_batch const& drafts,
-                   Rows const& target, Rows const* draft, request_batch const& requests, validation_report* report);
+                   Target const& target, Draft const* draft, request_batch const& requests, validation_report* report);
 
 template <class Rows>
 void draft_rows_of(pool_policy const& policy, any_c_method const& method, level_batch const& level, Rows const& rows,

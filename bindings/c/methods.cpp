@@ -94,7 +94,7 @@ md_status md_describe_method(md_method const* method, md_method_info* info) {
     return guarded([&] {
         any_c_method const m = method_of(method);
         // The struct of older callers ends before lists_may_be_shared.
-        check_size(info, "info", offsetof(md_method_info, lists_may_be_shared));
+        check_size(info, "info", {offsetof(md_method_info, lists_may_be_shared)});
         known_methods::entry const& e = known().entries[m.index()];
         info->name = e.name.c_str();
         info->summary = e.summary.c_str();

@@ -52,7 +52,7 @@ private:
 [[nodiscard]] inline logit_adjustments adjustments_of(md_rows const& r, char const* name) {
     if (r.adjustments == nullptr) return {};
     // The struct of older callers ends before the number of masks.
-    md_adjustments const a = read(r.adjustments, adjustments_name(name), offsetof(md_adjustments, allowed_count));
+    md_adjustments const a = read(r.adjustments, adjustments_name(name), {offsetof(md_adjustments, allowed_count)});
     logit_adjustments result;
     if (a.allowed != nullptr) {
         result.allowed = masks_of(a, r.adjustments->size, r.vocabulary, name);
@@ -69,6 +69,20 @@ private:
     result.bias_of = a.bias_of;
     return result;
 }
+
+/// Rows of a few candidates, read in place. Their tokens are checked where they are read.
+[[nodiscard]] inline candidate_batch<float> candidates_of(md_rows const& r, char const* name) {
+    if (r.kind != MD_LOGITS) refuse_kind(r, name, "candidates have MD_LOGITS");
+    if (r.dtype != MD_FLOAT32) refuse_dtype(r, name, "the logits of candidates are MD_FLOAT32");
+    if (r.adjustments != nullptr)
+        refuse(std::string(name) + ".adjustments", "given",
+               "candidates have none: leave out what a mask forbids, and add a bias to their logits");
+    return {logits_of<float>(r), r.candidates, r.candidate_count};
+}
+
+/// Candidates as calls of the library name them.
+inline constexpr argument_name names_of_candidates[] = {{"draft.tokens", "draft.candidates"},
+                                                        {"draft.candidates", "draft.candidate_count"}};
 
 [[nodiscard]] inline probability_batch<float> probabilities_of(md_rows const& r) {
     return {static_cast<float const*>(r.data), r.row_stride, r.vocabulary, r.row_of};

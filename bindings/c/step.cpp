@@ -44,9 +44,9 @@ struct methods_of_handles {
                                                     std::int32_t requests, node_id nodes, std::int32_t depth) {
         return verify_workspace_size(policy, method, requests, nodes, depth);
     }
-    template <class Rows>
-    static void verify(choice const& method, pool_policy const& policy, tree_batch const& trees, Rows const& p,
-                       Rows const& q, request_batch const& requests, verdict_batch const& out,
+    template <class Target, class Draft>
+    static void verify(choice const& method, pool_policy const& policy, tree_batch const& trees, Target const& p,
+                       Draft const& q, request_batch const& requests, verdict_batch const& out,
                        workspace const& scratch) {
         verify_rows(policy, method, any_drafted_batch{trees, method.law_name()}, p, &q, requests, out, scratch);
     }
@@ -69,13 +69,19 @@ struct md_step {
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 namespace {
 
-md_rows logits_of_step(md_rows const* given, char const* name) {
-    md_rows const r = read_rows(given, name);
+md_rows checked_rows_of_step(md_rows const& r, char const* name) {
     if (r.kind != MD_LOGITS) refuse_kind(r, name, "the rows of a step are MD_LOGITS");
     if (r.sampling != nullptr)
         refuse(std::string(name) + ".sampling", "given", "a step has the sampling parameters of its requests");
     return r;
 }
+
+md_rows logits_of_step(md_rows const* given, char const* name) {
+    return checked_rows_of_step(read_rows(given, name), name);
+}
+
+/// The same of the draft, which may have candidates.
+md_rows draft_of_step(md_rows const* given) { return checked_rows_of_step(read_draft_rows(given, "draft"), "draft"); }
 
 template <class T>
 rows_of_batch<T> plain(md_rows const& r) {
@@ -202,8 +208,14 @@ md_status md_write_step_mask(md_step const* step, std::uint64_t* words, std::int
 md_status md_draw_level(md_step* step, md_pool* pool, md_rows const* draft) {
     return guarded([&] {
         refuse_null(step, "step");
-        md_rows const q = logits_of_step(draft, "draft");
+        md_rows const q = draft_of_step(draft);
         pool_policy const policy(pool);
+        if (q.candidates != nullptr) {
+            with_names(names_of_candidates, [&] {
+                with_names({{"draw", "step"}}, [&] { step->inner.draw(policy, candidates_of(q, "draft")); });
+            });
+            return;
+        }
         with_element(q, "draft", [&](auto element) {
             using T = decltype(element);
             with_names({{"draw", "step"}}, [&] {
@@ -223,7 +235,7 @@ md_status md_verify_step(md_step* step, md_pool* pool, md_rows const* target, md
         // Without rows of the draft the step refuses to verify what was drawn.
         md_rows q = MD_ROWS_INIT;
         if (draft != nullptr) {
-            q = logits_of_step(draft, "draft");
+            q = draft_of_step(draft);
             refuse_unlike(p, &q);
         }
         pool_policy const policy(pool);
@@ -231,7 +243,12 @@ md_status md_verify_step(md_step* step, md_pool* pool, md_rows const* target, md
             using T = decltype(element);
             // The tokens of the trees are the step's.
             with_names({{"verify", "step"}, {"tokens", "step.tokens"}, {"of_draft", "draft.adjustments"}}, [&] {
-                if (p.adjustments == nullptr && q.adjustments == nullptr)
+                if (q.candidates != nullptr)
+                    with_names(names_of_candidates, [&] {
+                        step->inner.verify(policy, plain<T>(p), adjustments_of(p, "target"),
+                                           candidates_of(q, "draft"));
+                    });
+                else if (p.adjustments == nullptr && q.adjustments == nullptr)
                     step->inner.verify(policy, plain<T>(p), plain<T>(q));
                 else
                     step->inner.verify(policy, plain<T>(p), adjustments_of(p, "target"), plain<T>(q),

@@ -48,9 +48,17 @@ template <class T>
             sampling_of(r.default_sampling)};
 }
 
-/// The struct of older callers ends before the adjustments.
+/// Rows that may have candidates. The structs of older callers end before these, or before the adjustments.
+[[nodiscard]] inline md_rows read_draft_rows(md_rows const* given, char const* name) {
+    return read(given, name, {offsetof(md_rows, adjustments), offsetof(md_rows, candidates)});
+}
+
+/// Whole rows.
 [[nodiscard]] inline md_rows read_rows(md_rows const* given, char const* name) {
-    return read(given, name, offsetof(md_rows, adjustments));
+    md_rows const r = read_draft_rows(given, name);
+    if (r.candidates != nullptr)
+        refuse(std::string(name) + ".candidates", "given", "only the draft's rows have them, on host threads");
+    return r;
 }
 
 [[noreturn]] inline void refuse_kind(md_rows const& r, char const* name, char const* reason) {
@@ -61,11 +69,11 @@ template <class T>
     refuse(std::string(name) + ".dtype", r.dtype, reason);
 }
 
-/// Refuses rows of the draft with another kind or type than the target's.
+/// Refuses rows of the draft with another kind or type than the target's. Candidates are of one type.
 inline void refuse_unlike(md_rows const& target, md_rows const* draft) {
     if (draft != nullptr && draft->kind != target.kind)
         refuse_kind(*draft, "draft", "the rows of draft and target are of one kind");
-    if (draft != nullptr && draft->dtype != target.dtype)
+    if (draft != nullptr && draft->candidates == nullptr && draft->dtype != target.dtype)
         refuse_dtype(*draft, "draft", "the rows of draft and target are of one type");
 }
 
@@ -90,7 +98,7 @@ void with_element(md_rows const& r, char const* name, Use const& use) {
 
 /// The struct of older callers ends before `largest`.
 [[nodiscard]] inline any_drafted_batch trees_of(md_trees const* given) {
-    md_trees const t = read(given, "trees", offsetof(md_trees, largest));
+    md_trees const t = read(given, "trees", {offsetof(md_trees, largest)});
     refuse_null(t.law, "trees.law");
     if (t.largest < 0 || t.largest > max_nodes) refuse("trees.largest", t.largest, "a tree has at most 2^24 nodes");
     return {{t.requests, t.nodes, t.offsets, t.parents, t.tokens, t.certain, static_cast<node_id>(t.largest)}, t.law};

@@ -10,9 +10,9 @@
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-template <class Rows>
+template <class Target, class Draft>
 void verify_rows(pool_policy const& policy, any_c_method const& method, any_drafted_batch const& drafts,
-                 Rows const& target, Rows const* draft, request_batch const& requests, verdict_batch const& out,
+                 Target const& target, Draft const* draft, request_batch const& requests, verdict_batch const& out,
                  workspace const& scratch) {
     if (draft == nullptr)
         verify_batch(policy, method, drafts, target_rows(target), draft_rows(verify::no_draft_rows{}), requests, out,
@@ -21,9 +21,9 @@ void verify_rows(pool_policy const& policy, any_c_method const& method, any_draf
         verify_batch(policy, method, drafts, target_rows(target), draft_rows(*draft), requests, out, scratch);
 }
 
-template <class Rows>
+template <class Target, class Draft>
 void validate_rows(pool_policy const& policy, any_c_method const& method, any_drafted_batch const& drafts,
-                   Rows const& target, Rows const* draft, request_batch const& requests, validation_report* report) {
+                   Target const& target, Draft const* draft, request_batch const& requests, validation_report* report) {
     if (draft == nullptr && method.reads_draft())
         refuse("draft", "unread", std::string(method.name()) + " reads the draft's rows");
     if (draft == nullptr)

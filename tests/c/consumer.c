@@ -99,6 +99,7 @@ static uint32_t next_number(void) {
 #define VOCABULARY 50
 #define MASK_WORDS 2
 #define MASKS 4
+#define CANDIDATES 20
 #define MOST_NODES 64
 
 // Numbers that float, half and bfloat16 represent exactly: multiples of 1/8 below 8.
@@ -157,6 +158,9 @@ struct batch {
     int64_t bias_of[REQUESTS * MOST_NODES];
     int64_t of_entry[REQUESTS * MOST_NODES];
     md_adjustments adjustments[2];
+    // The tokens of the draft's rows that have mass, and whether they are given as candidates.
+    int few;
+    int32_t candidates[REQUESTS * MOST_NODES * CANDIDATES];
 };
 
 struct outcome {
@@ -228,7 +232,36 @@ static void change_rows(struct batch* b) {
     }
 }
 
+// Leaves CANDIDATES tokens of each of the draft's rows.
+static void keep_candidates(struct batch* b) {
+    for (int i = 0; i < (int)b->offsets[REQUESTS]; ++i) {
+        int32_t* kept = b->candidates + i * CANDIDATES;
+        for (int x = 0; x < VOCABULARY; ++x) {
+            if ((x + i) % 5 < 2)
+                *kept++ = x;
+            else
+                b->draft[i * VOCABULARY + x] = -INFINITY;
+        }
+        CHECK(kept == b->candidates + (i + 1) * CANDIDATES);
+    }
+}
+
+static md_rows candidates_of(struct batch const* b) {
+    float* const logits = (float*)b->converted[1];
+    int32_t const entries = (int32_t)b->offsets[REQUESTS] * CANDIDATES;
+    for (int32_t e = 0; e < entries; ++e)
+        logits[e] = b->draft[e / CANDIDATES * VOCABULARY + b->candidates[e]];
+    md_rows rows = MD_ROWS_INIT;
+    rows.data = logits;
+    rows.vocabulary = VOCABULARY;
+    rows.sampling = b->sampling;
+    rows.candidates = b->candidates;
+    rows.candidate_count = CANDIDATES;
+    return rows;
+}
+
 static md_rows rows_of(struct batch const* b, float const* matrix, int32_t dtype, int which) {
+    if (b->few && which == 1) return candidates_of(b);
     md_rows rows = MD_ROWS_INIT;
     if (b->adjusted) rows.adjustments = &b->adjustments[which];
     convert(matrix, (int)b->offsets[REQUESTS] * VOCABULARY, dtype, (void*)b->converted[which]);
@@ -379,6 +412,102 @@ static void test_methods(void) {
     CALL(md_free_pool)(pool);
     CALL(md_free_pool)(engines);
     CALL(md_free_pool)(NULL);
+}
+
+// A draft's rows of a few candidates give the decisions of rows whose other tokens have minus infinity, beside a target of
+// any type, with masks and biases or without.
+static void test_candidates(void) {
+    static char const* const any[REQUESTS] = {"3x2", "[[0], [1], [0, 0]]", "2x1x2"};
+    static char const* const pairs[REQUESTS] = {"2x2", "chain:2", "2x1x1"};
+    static char const* const forks[REQUESTS] = {"fork:3x2", "fork:2x4", "fork:1x3"};
+    static char const* const chains[REQUESTS] = {"chain:3", "0", "chain:5"};
+    char const* const* const shapes[] = {any, pairs, forks, chains};
+    struct batch* const b = &the_batch;
+    for (int32_t k = 0; k < CALL(md_method_count)(); ++k) {
+        md_method const* method = NULL;
+        md_method_info info = MD_METHOD_INFO_INIT;
+        CHECK(CALL(md_find_method)(CALL(md_method_name)(k), &method) == MD_OK);
+        CHECK(CALL(md_describe_method)(method, &info) == MD_OK);
+        make_batch(b, shapes[info.shapes]);
+        keep_candidates(b);
+        struct outcome whole, few;
+        decide(b, method, NULL, MD_FLOAT32, 0, &whole);
+        b->few = 1;
+        for (int32_t dtype = MD_FLOAT32; dtype <= MD_BFLOAT16; ++dtype) {
+            decide(b, method, NULL, dtype, 1, &few);
+            if (memcmp(&whole, &few, sizeof whole) != 0) fprintf(stderr, "%s, candidates\n", info.name);
+            CHECK(memcmp(&whole, &few, sizeof whole) == 0);
+        }
+        b->few = 0;
+    }
+
+    md_method const* method = NULL;
+    CHECK(CALL(md_find_method)("ranked/stratified", &method) == MD_OK);
+    make_batch(b, any);
+    keep_candidates(b);
+    make_adjustments(b);
+    struct outcome out;
+    b->few = 1;
+    decide(b, method, NULL, MD_FLOAT32, 0, &out);
+    md_trees const trees = trees_of(b, "stratified");
+    md_requests const requests = requests_of(b);
+    md_verdicts verdicts = MD_VERDICTS_INIT;
+    verdicts.path = out.path;
+    verdicts.accepted = out.accepted;
+    verdicts.next = out.next;
+    // A target's mask: tokens that it forbids are not emitted, whatever the candidates are.
+    md_rows target = rows_of(b, b->target, MD_FLOAT32, 0);
+    target.adjustments = &b->adjustments[0];
+    md_rows draft = candidates_of(b);
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
+    for (int r = 0; r < REQUESTS; ++r) {
+        int64_t const last = out.accepted[r] == 0 ? 0 : out.path[b->offsets[r] + out.accepted[r] - 1];
+        int64_t const mask = b->mask_of[b->offsets[r] + last];
+        CHECK(out.next[r] >= 0);
+        if (mask >= 0) CHECK((b->masks[mask * MASK_WORDS + out.next[r] / 32] >> (out.next[r] % 32) & 1U) == 1);
+    }
+    CHECK(CALL(md_validate)(method, NULL, &trees, &target, &draft, &requests) == MD_OK);
+
+    // What is refused.
+    draft.adjustments = &b->adjustments[1];
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "draft.adjustments", "leave out"));
+    draft.adjustments = NULL;
+    draft.dtype = MD_FLOAT16;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "draft.dtype", "MD_FLOAT32"));
+    draft.dtype = MD_FLOAT32;
+    draft.candidate_count = VOCABULARY + 1;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "draft.candidate_count", "no more than its 50"));
+    draft.candidate_count = CANDIDATES;
+    draft.row_stride = CANDIDATES - 1;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "draft.row_stride", "20"));
+    draft.row_stride = 0;
+    b->candidates[1] = b->candidates[0];
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "draft.candidates", "rise"));
+    CHECK(fails_with(CALL(md_distributions)(&draft, 1, b->target), "rows.candidates", "draft's"));
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &draft, &draft, &requests, &verdicts, NULL, 0),
+                     "target.candidates", "draft's"));
+    int32_t const zero = 0;
+    md_level level = MD_LEVEL_INIT;
+    level.entries = 1;
+    level.requests = level.nodes = &zero;
+    md_children children = MD_CHILDREN_INIT;
+    children.tokens = out.tokens;
+    children.certain = out.accepted;
+    children.stride = 2;
+    CHECK(fails_with(CALL(md_draft)(method, NULL, &level, &draft, &requests, &children), "rows.candidates", "rise"));
+    draft.candidate_count = 0;
+    CHECK(fails_with(CALL(md_draft)(method, NULL, &level, &draft, &requests, &children), "rows.candidate_count",
+                     "1 candidate or more"));
+    // The structs of older callers end before the candidates.
+    draft.size = offsetof(md_rows, candidates);
+    draft.data = b->target;
+    CHECK(CALL(md_draft)(method, NULL, &level, &draft, &requests, &children) == MD_OK);
+    b->few = 0;
 }
 
 // Masks and biases give the decisions of rows that were changed beforehand.
@@ -1111,11 +1240,27 @@ typedef struct engine_request {
     uint64_t seed;
 } engine_request;
 
-// The logits after two tokens.
+// The logits after two tokens. A draft leaves a third of the tokens out.
 static void toy_row(int32_t before, int32_t last, int draft, float* row) {
     for (int32_t x = 0; x < STEP_VOCABULARY; ++x) {
         int32_t const mixed = (before * 31 + last * 17 + x * 13 + 7) % 29;
         row[x] = 0.2F * (float)mixed + (draft ? 0.05F * (float)((x * 5 + last) % 7) : 0.0F);
+        if (draft && (x + last) % 3 == 0) row[x] = -INFINITY;
+    }
+}
+
+#define STEP_CANDIDATES (STEP_VOCABULARY * 2 / 3)
+
+// The tokens and logits of the draft's rows that are not minus infinity.
+static void toy_candidates(float const* rows, int64_t first, int64_t end, int32_t* tokens, float* logits) {
+    for (int64_t r = first; r < end; ++r) {
+        int64_t e = r * STEP_CANDIDATES;
+        for (int32_t x = 0; x < STEP_VOCABULARY; ++x)
+            if (rows[r * STEP_VOCABULARY + x] > -INFINITY) {
+                tokens[e] = x;
+                logits[e++] = rows[r * STEP_VOCABULARY + x];
+            }
+        CHECK(e == (r + 1) * STEP_CANDIDATES);
     }
 }
 
@@ -1155,7 +1300,9 @@ static void toy_compact(int32_t* cache, int32_t entries, int64_t context, int32_
     CHECK(CALL(md_compact)(&c, context, kept, count, NULL) == MD_OK);
 }
 
-static void run_steps(engine_request* requests, int32_t count, int32_t wanted, md_pool* pool) {
+static void run_steps(engine_request* requests, int32_t count, int32_t wanted, md_pool* pool, int few) {
+    static int32_t candidates[128 * STEP_CANDIDATES];
+    static float logits[128 * STEP_CANDIDATES];
     static float p[128 * STEP_VOCABULARY], q[128 * STEP_VOCABULARY];
     md_step* step = NULL;
     CHECK(CALL(md_make_step)(&step) == MD_OK);
@@ -1163,6 +1310,11 @@ static void run_steps(engine_request* requests, int32_t count, int32_t wanted, m
     target.data = p;
     draft.data = q;
     target.vocabulary = draft.vocabulary = STEP_VOCABULARY;
+    if (few) {
+        draft.data = logits;
+        draft.candidates = candidates;
+        draft.candidate_count = STEP_CANDIDATES;
+    }
     for (int going = 1; going != 0;) {
         CHECK(CALL(md_start_step)(step) == MD_OK);
         uint64_t word = 0;  // no inputs are left of the step before
@@ -1193,6 +1345,7 @@ static void run_steps(engine_request* requests, int32_t count, int32_t wanted, m
             CHECK(CALL(md_next_level)(step, &in) == MD_OK);
             if (in.count == 0) break;
             toy_forward(step, &in, requests, 1, q);
+            if (few) toy_candidates(q, in.first_row, in.first_row + in.count, candidates, logits);
             CHECK(CALL(md_draw_level)(step, pool, &draft) == MD_OK);
         }
         CHECK(CALL(md_target_inputs)(step, &in) == MD_OK);
@@ -1204,8 +1357,10 @@ static void run_steps(engine_request* requests, int32_t count, int32_t wanted, m
         masked.allowed = whole_mask;
         masked.allowed_count = 1;
         draft.adjustments = &masked;
-        CHECK(fails_with(CALL(md_verify_step)(step, pool, &target, &draft), "draft.adjustments", "without one"));
+        CHECK(fails_with(CALL(md_verify_step)(step, pool, &target, &draft), "draft.adjustments",
+                         few ? "leave out" : "without one"));
         draft.adjustments = NULL;
+        target.adjustments = few ? &masked : NULL;  // a target's mask of all tokens
         CHECK(CALL(md_verify_step)(step, pool, &target, &draft) == MD_OK);
         md_step_result nothing = MD_STEP_RESULT_INIT;
         CHECK(fails_with(CALL(md_finish_request)(step, count, &nothing), "number", "requests"));
@@ -1243,13 +1398,18 @@ static void test_step(void) {
     memcpy(together, begin, sizeof begin);
     md_pool* pool = NULL;
     CHECK(CALL(md_make_pool)(3, &pool) == MD_OK);
-    run_steps(together, 3, 60, pool);
+    run_steps(together, 3, 60, pool, 0);
     CALL(md_free_pool)(pool);
     for (int32_t b = 0; b < 3; ++b) {
         engine_request alone = begin[b];
-        run_steps(&alone, 1, 60, NULL);
+        run_steps(&alone, 1, 60, NULL, 0);
         CHECK(memcmp(alone.text, together[b].text, 60 * sizeof(int32_t)) == 0);
     }
+    engine_request by_candidates[3];
+    memcpy(by_candidates, begin, sizeof begin);
+    run_steps(by_candidates, 3, 60, NULL, 1);
+    for (int32_t b = 0; b < 3; ++b)
+        CHECK(memcmp(by_candidates[b].text, together[b].text, 60 * sizeof(int32_t)) == 0);
     md_step* step = NULL;
     CHECK(CALL(md_make_step)(&step) == MD_OK && CALL(md_start_step)(step) == MD_OK);
     md_step_request request = MD_STEP_REQUEST_INIT;
@@ -1311,6 +1471,7 @@ int main(int count, char** arguments) {
         return failures == 0 ? 0 : 1;
     }
     test_methods();
+    test_candidates();
     test_adjustments();
     test_probabilities();
     test_later_version();

@@ -204,21 +204,27 @@ typedef struct md_adjustments {
     { sizeof(md_adjustments), NULL, 0, NULL, NULL, NULL, 0, NULL, 0, NULL, 0 }
 
 /* The rows of a batch, read in place: row r begins at entry r * row_stride of `data`. Node i of the batch, counted over
- * all requests, has row row_of[i], or row i if row_of is NULL. In md_draft, i is the entry of the level. */
+ * all requests, has row row_of[i], or row i if row_of is NULL. In md_draft, i is the entry of the level.
+ *
+ * A draft that gives a few tokens of each row has `candidates`: the logit at entry e of `data` is that of token
+ * candidates[e], and tokens without one have no mass. Children are drawn from such rows and verified with them. */
 typedef struct md_rows {
     size_t size;
     int32_t kind;  /* an md_rows_kind */
     int32_t dtype; /* an md_dtype */
     void const* data;
-    int64_t row_stride; /* entries from one row to the next, `vocabulary` or more; 0: `vocabulary` */
-    int32_t vocabulary; /* entries of a row */
+    int64_t row_stride; /* entries from one row to the next, at least those of a row; 0: these */
+    int32_t vocabulary; /* entries of a row; with `candidates`: the tokens that there are */
     int64_t const* row_of;
     md_sampling const* sampling; /* one per request; NULL: default_sampling for all */
     md_sampling default_sampling;
     md_adjustments const* adjustments; /* masks and biases, MD_LOGITS only; NULL: none */
+    int32_t const* candidates;         /* of the draft's rows, MD_LOGITS in MD_FLOAT32 without adjustments, on host
+                                        * threads: laid out as `data`, increasing within a row; NULL: whole rows */
+    int32_t candidate_count;           /* of each row, 1 to `vocabulary`; ignored without `candidates` */
 } md_rows;
 #define MD_ROWS_INIT \
-    { sizeof(md_rows), MD_LOGITS, MD_FLOAT32, NULL, 0, 0, NULL, NULL, MD_SAMPLING_INIT, NULL }
+    { sizeof(md_rows), MD_LOGITS, MD_FLOAT32, NULL, 0, 0, NULL, NULL, MD_SAMPLING_INIT, NULL, NULL, 0 }
 
 /* The inputs of each request's draws, `requests` entries each. Equal seeds, ids and positions give equal draws in any
  * batch: without ids, md_verify refuses a batch that has a seed and a position twice. */
