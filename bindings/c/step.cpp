@@ -245,8 +245,7 @@ md_status md_verify_step(md_step* step, md_pool* pool, md_rows const* target, md
             with_names({{"verify", "step"}, {"tokens", "step.tokens"}, {"of_draft", "draft.adjustments"}}, [&] {
                 if (q.candidates != nullptr)
                     with_names(names_of_candidates, [&] {
-                        step->inner.verify(policy, plain<T>(p), adjustments_of(p, "target"),
-                                           candidates_of(q, "draft"));
+                        step->inner.verify(policy, plain<T>(p), adjustments_of(p, "target"), candidates_of(q, "draft"));
                     });
                 else if (p.adjustments == nullptr && q.adjustments == nullptr)
                     step->inner.verify(policy, plain<T>(p), plain<T>(q));

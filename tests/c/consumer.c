@@ -249,8 +249,7 @@ static void keep_candidates(struct batch* b) {
 static md_rows candidates_of(struct batch const* b) {
     float* const logits = (float*)b->converted[1];
     int32_t const entries = (int32_t)b->offsets[REQUESTS] * CANDIDATES;
-    for (int32_t e = 0; e < entries; ++e)
-        logits[e] = b->draft[e / CANDIDATES * VOCABULARY + b->candidates[e]];
+    for (int32_t e = 0; e < entries; ++e) logits[e] = b->draft[e / CANDIDATES * VOCABULARY + b->candidates[e]];
     md_rows rows = MD_ROWS_INIT;
     rows.data = logits;
     rows.vocabulary = VOCABULARY;
@@ -414,8 +413,8 @@ static void test_methods(void) {
     CALL(md_free_pool)(NULL);
 }
 
-// A draft's rows of a few candidates give the decisions of rows whose other tokens have minus infinity, beside a target of
-// any type, with masks and biases or without.
+// A draft's rows of a few candidates give the decisions of rows whose other tokens have minus infinity, beside a target
+// of any type, with masks and biases or without.
 static void test_candidates(void) {
     static char const* const any[REQUESTS] = {"3x2", "[[0], [1], [0, 0]]", "2x1x2"};
     static char const* const pairs[REQUESTS] = {"2x2", "chain:2", "2x1x1"};
@@ -1408,8 +1407,7 @@ static void test_step(void) {
     engine_request by_candidates[3];
     memcpy(by_candidates, begin, sizeof begin);
     run_steps(by_candidates, 3, 60, NULL, 1);
-    for (int32_t b = 0; b < 3; ++b)
-        CHECK(memcmp(by_candidates[b].text, together[b].text, 60 * sizeof(int32_t)) == 0);
+    for (int32_t b = 0; b < 3; ++b) CHECK(memcmp(by_candidates[b].text, together[b].text, 60 * sizeof(int32_t)) == 0);
     md_step* step = NULL;
     CHECK(CALL(md_make_step)(&step) == MD_OK && CALL(md_start_step)(step) == MD_OK);
     md_step_request request = MD_STEP_REQUEST_INIT;

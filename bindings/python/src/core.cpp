@@ -275,6 +275,22 @@ private:
     mutable std::vector<float> widened_;  ///< the rows, where the library was built without their type
 };
 
+/// The tokens of a draft's rows of a few candidates, laid out as their logits.
+using candidates = std::optional<input<std::int32_t, nb::ndim<2>>>;
+
+/// Makes rows of logits those of candidates, where these are given.
+void apply(candidates const& tokens, std::int32_t vocabulary, matrix const& logits, md_rows& rows) {
+    if (!tokens) return;
+    auto const count = static_cast<std::size_t>(logits.rows());
+    auto const width = static_cast<std::size_t>(logits.vocabulary());
+    if (tokens->shape(0) != count || tokens->shape(1) != width || logits.stride() != logits.vocabulary())
+        throw failure("candidates.shape", std::to_string(tokens->shape(0)) + " x " + std::to_string(tokens->shape(1)),
+                      "there is a token for each logit, row by row");
+    rows.candidates = tokens->data();
+    rows.candidate_count = rows.vocabulary;
+    rows.vocabulary = vocabulary;
+}
+
 /// Sampling parameters: one set for all requests, or one per request as rows of 16 bytes.
 struct sampling {
     md_sampling all = MD_SAMPLING_INIT;
@@ -368,13 +384,11 @@ void refuse_equal_draws(ints const& requests, ints const& nodes, seeds_array con
 }
 
 /// Draws `count` children for each row, or `wanted` of them up to that: (tokens (rows, count), counts, certain).
-std::tuple<nb::object, nb::object, nb::object> draft(std::string const& name, nb::object const& logits,
-                                                     bool is_bfloat16, ints const& requests, ints const& nodes,
-                                                     ints const& depths, std::int32_t count, nb::object const& params,
-                                                     seeds_array const& seeds, ints const& positions,
-                                                     std::optional<ids_array> const& ids,
-                                                     std::optional<longs> const& row_of,
-                                                     std::optional<ints> const& wanted, int threads) {
+std::tuple<nb::object, nb::object, nb::object> draft(
+    std::string const& name, nb::object const& logits, bool is_bfloat16, ints const& requests, ints const& nodes,
+    ints const& depths, std::int32_t count, nb::object const& params, seeds_array const& seeds, ints const& positions,
+    std::optional<ids_array> const& ids, std::optional<longs> const& row_of, std::optional<ints> const& wanted,
+    int threads, candidates const& few, std::int32_t vocabulary) {
     md_method const* const method = method_of(name);
     matrix const rows(logits, "logits", is_bfloat16);
     std::size_t const entries = requests.shape(0);
@@ -391,6 +405,7 @@ std::tuple<nb::object, nb::object, nb::object> draft(std::string const& name, nb
         refuse_equal_draws(requests, nodes, seeds, positions);
     std::vector<std::int64_t> renumbered;
     md_rows r = rows.view(row_of, entries, renumbered);
+    apply(few, vocabulary, rows, r);
     sampling const s = sampling_of(params);
     s.apply(r, static_cast<std::int32_t>(seeds.shape(0)));
     output<std::int32_t> tokens({entries, static_cast<std::size_t>(count)});
@@ -421,15 +436,13 @@ std::tuple<nb::object, nb::object, nb::object> draft(std::string const& name, nb
 }
 
 /// Verifies trees: (path of all, accepted, next).
-std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, std::string const& law,
-                                                      longs const& offsets, ints const& parents, ints const& tokens,
-                                                      std::optional<ints> const& certain, nb::object const& target,
-                                                      bool target_is_bfloat16, nb::object const& draft_logits,
-                                                      bool draft_is_bfloat16, std::optional<longs> const& target_rows,
-                                                      std::optional<longs> const& draft_rows, nb::object const& params,
-                                                      nb::object const& draft_params, seeds_array const& seeds,
-                                                      ints const& positions, std::optional<ids_array> const& ids,
-                                                      int threads, bool only_validate, bool probabilities) {
+std::tuple<nb::object, nb::object, nb::object> verify(
+    std::string const& name, std::string const& law, longs const& offsets, ints const& parents, ints const& tokens,
+    std::optional<ints> const& certain, nb::object const& target, bool target_is_bfloat16,
+    nb::object const& draft_logits, bool draft_is_bfloat16, std::optional<longs> const& target_rows,
+    std::optional<longs> const& draft_rows, nb::object const& params, nb::object const& draft_params,
+    seeds_array const& seeds, ints const& positions, std::optional<ids_array> const& ids, int threads,
+    bool only_validate, bool probabilities, candidates const& few, std::int32_t vocabulary) {
     md_method const* const method = method_of(name);
     std::size_t const requests = seeds.shape(0);
     std::size_t const nodes = parents.shape(0);
@@ -459,6 +472,7 @@ std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, s
     md_rows of_draft = MD_ROWS_INIT;
     if (q) {
         of_draft = q->view(draft_rows, nodes, renumbered_draft);
+        apply(few, vocabulary, *q, of_draft);
         t.apply(of_draft, trees.requests);
     }
     if (probabilities) of_target.kind = of_draft.kind = MD_PROBABILITIES;
@@ -855,17 +869,20 @@ public:
     }
     nb::tuple next_level() { return inputs(md_next_level); }
     nb::tuple target_inputs() { return inputs(md_target_inputs); }
-    void draw(nb::handle logits, bool is_bfloat16, longs const& row_of, int threads) {
+    void draw(nb::handle logits, bool is_bfloat16, longs const& row_of, int threads, candidates const& few,
+              std::int32_t vocabulary) {
         in_use const mine(busy_);
         std::vector<std::int64_t> renumbered;
         matrix const rows(logits, "logits", is_bfloat16);
-        md_rows const q = rows.view(row_of, row_of.shape(0), renumbered);
+        md_rows q = rows.view(row_of, row_of.shape(0), renumbered);
+        apply(few, vocabulary, rows, q);
         md_pool* const pool = all_pools().of(threads);
         nb::gil_scoped_release const released;
         check(md_draw_level(inner_, pool, &q));
     }
     void verify(nb::handle target, bool target_is_bfloat16, longs const& target_rows, nb::handle draft,
-                bool draft_is_bfloat16, longs const& draft_rows, int threads) {
+                bool draft_is_bfloat16, longs const& draft_rows, int threads, candidates const& few,
+                std::int32_t vocabulary) {
         in_use const mine(busy_);
         std::vector<std::int64_t> renumbered_target, renumbered_draft;
         matrix const of_target(target, "target", target_is_bfloat16);
@@ -875,6 +892,7 @@ public:
         if (!draft.is_none()) {
             of_draft.emplace(draft, "draft", draft_is_bfloat16);
             q = of_draft->view(draft_rows, draft_rows.shape(0), renumbered_draft);
+            apply(few, vocabulary, *of_draft, q);
         }
         md_pool* const pool = all_pools().of(threads);
         nb::gil_scoped_release const released;
@@ -962,11 +980,12 @@ MULTIDRAFT_NB_MODULE(MULTIDRAFT_PYTHON_MODULE, m) {
     m.def("forget_pools", [] { all_pools().forget(); });
     m.def("describe", &describe, "name"_a);
     m.def("draft", &draft, "method"_a, "logits"_a, "is_bfloat16"_a, "requests"_a, "nodes"_a, "depths"_a, "count"_a,
-          "sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(), "row_of"_a.none(), "wanted"_a.none(), "threads"_a);
+          "sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(), "row_of"_a.none(), "wanted"_a.none(), "threads"_a,
+          "candidates"_a.none() = nb::none(), "vocabulary"_a = 0);
     m.def("verify", &verify, "method"_a, "law"_a, "offsets"_a, "parents"_a, "tokens"_a, "certain"_a.none(), "target"_a,
           "target_is_bfloat16"_a, "draft"_a.none(), "draft_is_bfloat16"_a, "target_rows"_a.none(),
           "draft_rows"_a.none(), "sampling"_a, "draft_sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(),
-          "threads"_a, "only_validate"_a, "probabilities"_a);
+          "threads"_a, "only_validate"_a, "probabilities"_a, "candidates"_a.none() = nb::none(), "vocabulary"_a = 0);
     define_usual_calls(m);
     define_device_calls(m);
     m.def("bfloat16_bits", &bfloat16_bits, "logits"_a);
@@ -994,9 +1013,10 @@ MULTIDRAFT_NB_MODULE(MULTIDRAFT_PYTHON_MODULE, m) {
         .def("add_reading", &step::add_reading, "text"_a, "in_target"_a, "in_draft"_a)
         .def("next_level", &step::next_level)
         .def("target_inputs", &step::target_inputs)
-        .def("draw", &step::draw, "logits"_a, "is_bfloat16"_a, "row_of"_a, "threads"_a)
+        .def("draw", &step::draw, "logits"_a, "is_bfloat16"_a, "row_of"_a, "threads"_a,
+             "candidates"_a.none() = nb::none(), "vocabulary"_a = 0)
         .def("verify", &step::verify, "target"_a, "target_is_bfloat16"_a, "target_rows"_a, "draft"_a.none(),
-             "draft_is_bfloat16"_a, "draft_rows"_a, "threads"_a)
+             "draft_is_bfloat16"_a, "draft_rows"_a, "threads"_a, "candidates"_a.none() = nb::none(), "vocabulary"_a = 0)
         .def("result", &step::result, "number"_a);
     nb::class_<controller>(m, "Controller")
         .def(nb::init<ints const&, doubles const&, ints const&, doubles const&, double, double, std::int32_t,

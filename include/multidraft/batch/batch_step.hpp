@@ -216,10 +216,9 @@ public:
     template <detail::step_policy<Methods> P, detail::whole_rows Target, detail::rows_of_step Draft>
     auto verify(P const& policy, Target const& p, logit_adjustments const& of_target, Draft const& q) {
         auto const target = detail::rows_of_nodes(target_, all_nodes(), p, requests_.sampling);
-        return verify_rows(policy,
-                           adjusted_batch(target, detail::adjustments_of_nodes(target_, all_nodes(), of_target)),
-                           detail::rows_of_nodes(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling),
-                           false);
+        return verify_rows(
+            policy, adjusted_batch(target, detail::adjustments_of_nodes(target_, all_nodes(), of_target)),
+            detail::rows_of_nodes(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling), false);
     }
 
     /// The same with masks and biases of both models.

@@ -26,6 +26,7 @@ from . import analysis, proof
 from ._core import version as _version
 from ._errors import InvalidInput
 from .batch import PADDING, SUPPORT_ENDED, Children, DraftedTree, Verdict, compact, distributions, draft, verify
+from .candidates import Candidates
 from .controller import Controller
 from .methods import Law, Method, law, laws, method, methods
 from .speculate import BlockDraft, Generation, draft_tree, speculate
@@ -36,6 +37,7 @@ __version__ = ".".join(str(_version() // 100**k % 100) for k in (2, 1, 0))
 
 __all__ = [
     "BlockDraft",
+    "Candidates",
     "Children",
     "Controller",
     "DraftedTree",

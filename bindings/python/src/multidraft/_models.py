@@ -4,6 +4,7 @@ import numpy as np
 
 from ._arrays import as_float32, as_numpy, rows
 from ._errors import refuse
+from .candidates import Candidates
 
 
 def checked_model(name, model, method=None):
@@ -15,7 +16,15 @@ def checked_model(name, model, method=None):
 
 def checked_rows(logits, name, count, vocabulary):
     """Rows of logits that a model returned for so many token lists, as `rows` takes them: double precision as float32, each row
-    less its largest logit before it is rounded."""
+    less its largest logit before it is rounded. Of a draft they may be `Candidates`."""
+    if isinstance(logits, Candidates):
+        if name == "target":
+            refuse("target(..)", repr(logits), "the target's rows have all tokens")
+        if len(logits) != count:
+            refuse(f"{name}(..)", repr(logits), f"a model gives one row of logits for each of {count} token lists")
+        if vocabulary is not None and logits.vocabulary != vocabulary:
+            refuse(f"{name}(..).vocabulary", logits.vocabulary, f"draft and target have one vocabulary, of {vocabulary}")
+        return logits
     if isinstance(logits, tuple):
         refuse(f"{name}(..)", "a tuple", "rows of logits are wanted: features are returned to a draft that has `observe`")
     shape = getattr(logits, "shape", None)

@@ -14,6 +14,7 @@ from . import _core
 from ._arrays import (each, four, integer, integers, is_elsewhere, like, root_positions, rows, sampling, shared_id, thread_count,
                       two_dimensional)
 from ._errors import refuse
+from .candidates import Candidates, draft_rows as rows_of_draft
 from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree
 
@@ -94,7 +95,8 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
           ids: Any = None, threads: int = 1) -> Children:
     """Draws children for each row of the draft's logits.
 
-    logits: (rows, vocabulary), float32, float16 or bfloat16; a NumPy array, or any array on the CPU that DLPack exports.
+    logits: (rows, vocabulary), float32, float16 or bfloat16; a NumPy array, or any array on the CPU that DLPack exports; or
+        `Candidates`, a few tokens of each row.
     n: the number of children of each row; not needed with `tree`.
     law, method: the sampler: that of the law ("sequential", "iid", "stratified" ..) or of the method.
 
@@ -113,13 +115,13 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
     """
     chosen = _sampler(method, law)
     root_positions(positions)
-    if nodes is not None and tree is None and depths is None and level is None:
+    if nodes is not None and tree is None and depths is None and level is None and not isinstance(logits, Candidates):
         drawn = _core.draft_usual(chosen.name, logits, n, nodes, temperature, top_k, top_p, min_p, seeds, positions, ids, threads)
         if drawn is not None:
             if type(logits) is not np.ndarray:
                 drawn = [like(logits, x) for x in drawn]
             return Children(*drawn, laws()[chosen.law])
-    array, is_bfloat16 = rows(logits)
+    array, is_bfloat16, few, vocabulary = rows_of_draft(logits)
     count, _ = two_dimensional("logits", array)
     requests, nodes, depths, wanted, n = _level_of(chosen, count, n, nodes, depths, tree, level)
     of = int(requests[-1]) + 1 if count else 0
@@ -128,7 +130,7 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
         shared_id(ids, seeds[requests], positions[requests], nodes)
     tokens, counts, certain = _core.draft(
         chosen.name, array, is_bfloat16, requests, nodes, depths, n, sampling(temperature, top_k, top_p, min_p, of), seeds, positions,
-        None if ids is None else each("ids", ids, of, np.uint32), None, wanted, thread_count(threads))
+        None if ids is None else each("ids", ids, of, np.uint32), None, wanted, thread_count(threads), few, vocabulary)
     return Children(like(logits, tokens), like(logits, counts), like(logits, certain), laws()[chosen.law])
 
 
@@ -199,8 +201,8 @@ def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: An
     tokens: N integers, the root's first; for several trees one after another, or a list of arrays.
     target_logits: (N, vocabulary): row i is the target's after node i, for several trees one after another; float32,
         float16 or bfloat16, a NumPy array or any array on the CPU that DLPack exports.
-    draft_logits: the rows that children were drawn from, of the same type; rows of nodes without children are not read,
-        and those of the last nodes may be missing. Optional for methods that do not read them.
+    draft_logits: the rows that children were drawn from, of the same type or `Candidates`; rows of nodes without children
+        are not read, and those of the last nodes may be missing. Optional for methods that do not read them.
     law: how the children were drawn (`Children.law`): a method of another law is refused.
     certain: of each node, the number of its children that are certain (`Children.certain`); for laws "stratified" and
         "top_then_one".
@@ -243,8 +245,10 @@ def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: An
     else:
         certain = None
     target, target_is_bfloat16 = rows(target_logits)
-    draft_array, draft_is_bfloat16 = (None, False) if draft_logits is None else rows(draft_logits)
+    draft_array, draft_is_bfloat16, few, vocabulary = (None, False, None, 0) if draft_logits is None else rows_of_draft(draft_logits)
     if probabilities:
+        if few is not None:
+            refuse("draft_logits", repr(draft_logits), "candidates have logits, not probabilities")
         for name, array in (("target_logits", target), ("draft_logits", draft_array)):
             if array is not None and not str(getattr(array, "dtype", "")).endswith("float32"):
                 refuse(name + ".dtype", getattr(array, "dtype", type(array).__name__), "rows of probabilities are float32")
@@ -258,8 +262,8 @@ def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: An
         None if draft_rows is None else integers("draft_rows", draft_rows, np.int64), params, of_draft,
         seeds, positions, None if ids is None else each("ids", ids, count, np.uint32), thread_count(threads))
     if validate:
-        _core.verify(*arguments, True, bool(probabilities))
-    path, accepted, following = _core.verify(*arguments, False, bool(probabilities))
+        _core.verify(*arguments, True, bool(probabilities), few, vocabulary)
+    path, accepted, following = _core.verify(*arguments, False, bool(probabilities), few, vocabulary)
     if validate and count and following.min() < 0:
         refuse("tree", int(np.argmin(following)), "it cannot be decided with these rows: its children are not those that the law "
                "draws from them")

@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import _core
-from ._arrays import as_float32, as_numpy as _as_numpy, four, integer, integers, rows, sampling, thread_count
+from ._arrays import as_float32, as_numpy as _as_numpy, four, integer, integers, sampling, thread_count
 from ._models import checked_model, checked_rows, float32_rows
 from ._errors import refuse
 from ._intervals import interval
 from .batch import SUPPORT_ENDED, DraftedTree, decided
+from .candidates import Candidates, draft_rows
 from .methods import Method, check_shape, laws, method as method_of
 from .tree import Tree, as_tree
 
@@ -23,17 +24,19 @@ Model = Callable[[list], Any]  #: from a list of token lists to an array (len, v
 class BlockDraft(Protocol):
     """A draft that gives the rows of all depths in one call (Medusa, DFlash, DSpark).
 
-    Two methods are optional. ``observe(features, positions)``: gets the target's features (len, width) of the tokens at these
+    `rows` may give `Candidates`, a few tokens of each row. Three methods are optional. ``observe(features, positions)``: gets the target's features (len, width) of the tokens at these
     positions of the text: of the prompt, then after each step of the tokens that were kept, and of no others. The target then
     returns (logits, features), a row of both for each token list. ``parent_term(depth, tokens)``: (len, vocabulary), added to
-    the row of this depth where nodes have these tokens.
+    the row of this depth where nodes have these tokens. ``candidates_after(depth, tokens)``: `Candidates`, the rows of this
+    depth where nodes have these tokens, in place of both: a draft chooses them with its term.
 
     A text of one token has no features before the first call of `rows`. Each text begins with `observe` at position 0, if it has
     two tokens or more: what is kept of an earlier text goes then.
     """
 
     def rows(self, text: list[int], depth: int) -> Any:
-        """(depth, vocabulary) logits: row d is of the token d + 1 places after the last one of the text."""
+        """(depth, vocabulary) logits: row d is of the token d + 1 places after the last one of the text. Not read of a draft with
+        `candidates_after`."""
         ...
 
 
@@ -82,8 +85,21 @@ def _level(draft, text, paths, level, depth, last, block, vocabulary):
     contexts = [list(paths[v]) for v in level]  # a model may write to its own
     if not hasattr(draft, "rows"):
         return _call(draft, "draft", contexts, vocabulary), None
-    if block is None:
-        block = float32_rows(checked_rows(draft.rows(list(text), last), "draft.rows", last, None))
+    first = block is None
+    if first:
+        block = draft.rows(list(text), last)
+    if hasattr(draft, "candidates_after"):
+        few = draft.candidates_after(depth, [path[-1] for path in contexts])
+        if not isinstance(few, Candidates):
+            refuse("draft.candidates_after(..)", type(few).__name__, "`Candidates` are wanted, a row for each token")
+        return checked_rows(few, "draft.candidates_after", len(contexts), vocabulary), True
+    if first:
+        block = checked_rows(block, "draft.rows", last, None)
+        block = block if isinstance(block, Candidates) else float32_rows(block)
+    if isinstance(block, Candidates):
+        if hasattr(draft, "parent_term"):
+            refuse("draft.rows(..)", repr(block), "with a term of the parent's token it is `candidates_after` that gives candidates")
+        return block.of_rows([depth] * len(level)), block
     here = np.repeat(block[depth: depth + 1], len(level), 0)
     if hasattr(draft, "parent_term"):
         term = checked_rows(draft.parent_term(depth, [path[-1] for path in contexts]), "draft.parent_term", len(contexts), here.shape[1])
@@ -96,7 +112,8 @@ def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draf
                threads: int = 1) -> tuple[DraftedTree, np.ndarray | None]:
     """Draws a tree below the last token of `text`, calling `draft` once per level.
 
-    draft: a function from a list of token lists to an array (len, vocabulary) of logits; or a `BlockDraft`, which is called once.
+    draft: a function from a list of token lists to an array (len, vocabulary) of logits or to `Candidates`; or a `BlockDraft`,
+    which is called once.
     Returns (`DraftedTree`, logits),
     where row i of the logits is that of node i, bfloat16 as its bits in uint16; rows of nodes that the model did not read
     are zero.
@@ -109,6 +126,35 @@ def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draf
     drafted, logits, _, _ = _grow(method_of(method), as_tree(tree), text, draft, (temperature, top_k, top_p, min_p), seed,
                                   request, threads)
     return drafted, logits
+
+
+def _width(logits):
+    """The tokens that rows are of."""
+    return None if logits is None else logits.vocabulary if isinstance(logits, Candidates) else logits.shape[1]
+
+
+def _no_rows(nodes, like):
+    """Rows of all nodes, of which those of a level are read."""
+    if not isinstance(like, Candidates):
+        return np.zeros((nodes, int(like.shape[1])), like.dtype)
+    k = like.tokens.shape[1]
+    return Candidates(np.tile(np.arange(k, dtype=np.int32), (nodes, 1)), np.zeros((nodes, k), np.float32), like.vocabulary)
+
+
+def _with_rows(logits, level, here):
+    """The rows of all nodes with those of a level."""
+    if isinstance(logits, Candidates) != isinstance(here, Candidates):
+        refuse("draft(..)", repr(here) if isinstance(here, Candidates) else "whole rows",
+               "a draft gives whole rows for all levels, or candidates for all")
+    if isinstance(here, Candidates):
+        if here.tokens.shape[1] != logits.tokens.shape[1]:
+            refuse("draft(..)", repr(here), f"the rows of the levels before have {logits.tokens.shape[1]} candidates")
+        logits.tokens[level], logits.logits[level] = here.tokens, here.logits
+        return logits
+    if logits.dtype != here.dtype:  # of another type than the levels before
+        logits, here = as_float32(logits), as_float32(here)
+    logits[level] = here
+    return logits
 
 
 def _grow(chosen, tree, text, draft, params, seed, request, threads):
@@ -131,14 +177,11 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
         if not level:
             break
         calls += block is None
-        here, block = _level(draft, text, paths, level, depth, tree.depth, block, None if logits is None else logits.shape[1])
-        array, is_bfloat16 = rows(here)
+        here, block = _level(draft, text, paths, level, depth, tree.depth, block, _width(logits))
+        array, is_bfloat16, few, vocabulary = draft_rows(here)
         values = _as_numpy(array)
-        if logits is None:
-            logits = np.zeros((nodes, int(values.shape[1])), values.dtype)
-        if logits.dtype != values.dtype:  # of another type than the levels before
-            logits, values = as_float32(logits), as_float32(values)
-        logits[level] = values
+        level_rows = here if few is not None else values
+        logits = _with_rows(_no_rows(nodes, level_rows) if logits is None else logits, level, level_rows)
         at = np.array(level, np.int32)
         most = max(len(tree.children(v)) for v in level)
         # One call for each number of children that occurs in the level.
@@ -149,10 +192,10 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
             drawn, _, sure = _core.draft(
                 chosen.name, array, is_bfloat16, np.zeros(len(chosen_rows), np.int32), at[chosen_rows],
                 np.full(len(chosen_rows), depth, np.int32), wanted, params, seeds, position, ids,
-                np.array(chosen_rows, np.int64), None, threads)
+                np.array(chosen_rows, np.int64), None, threads, few, vocabulary)
             for k, row in enumerate(chosen_rows):
                 if drawn[k][0] < 0 and chosen.law != "deterministic":
-                    _refuse_no_distribution(values[row], level[row])
+                    _refuse_no_distribution(values[row], level[row], None if few is None else few[row])
                 children = tree.children(level[row])
                 tokens[children.start:children.stop] = drawn[k]
                 certain[level[row]] = sure[k]
@@ -163,11 +206,12 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
     return drafted, logits, paths, calls
 
 
-def _refuse_no_distribution(row, node):
+def _refuse_no_distribution(row, node, tokens):
     row = as_float32(row)
     for x, what in ((np.isnan(row), "nan"), (np.isposinf(row), "inf")):
         if x.any():
-            refuse("draft(..)", what, f"the row after node {node} has this logit of token {int(np.argmax(x))}: it is no distribution")
+            token = int(np.argmax(x)) if tokens is None else int(tokens[np.argmax(x)])
+            refuse("draft(..)", what, f"the row after node {node} has this logit of token {token}: it is no distribution")
 
 
 def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Model | BlockDraft, text: Sequence[int], tokens: int = 128, *,
@@ -178,7 +222,8 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
 
     method: a name of `methods()`. tree: a `Tree`, or the text of its shape, such as "4x2x2x1".
     target, draft: functions from a list of token lists to an array (len, vocabulary) of logits, one row after each list. A draft
-        may be a `BlockDraft`, an object with `rows` and, where it reads the target's features, `observe`.
+        may give `Candidates`, and it may be a `BlockDraft`, an object with `rows` and, where it reads the target's features,
+        `observe`.
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft, by default the target's.
     stop: the tokens, or the one, that end the text and are emitted. callback: called with the tokens of each step.
     request: distinguishes texts with equal seeds. Equal arguments give equal texts if the logits are equal. Returns a
@@ -207,20 +252,20 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
         drafted, logits, paths, calls = _grow(chosen, shape, text, draft, of_draft, seed, request, threads)
         result.draft_calls += calls
         present = sorted(paths)
-        scored, features = _target(target, [list(paths[v]) for v in present], None if logits is None else logits.shape[1], observes)
+        scored, features = _target(target, [list(paths[v]) for v in present], _width(logits), observes)
         result.target_calls += 1
         target_rows = np.zeros(len(shape), np.int64)
         target_rows[present] = np.arange(len(present))
         if logits is None:  # the root alone
             draft_logits = scored
-            draft_rows = target_rows
+            rows_of_draft = target_rows
         else:
-            draft_logits, scored = _same_type(logits, scored)
-            draft_rows = None
+            draft_logits, scored = (logits, scored) if isinstance(logits, Candidates) else _same_type(logits, scored)
+            rows_of_draft = None
         verdict = decided(chosen, drafted, None, scored, draft_logits if chosen.reads_draft else None,
                           temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, draft_sampling=of_draft,
                           seeds=seed, positions=len(text) - 1, ids=request, target_rows=target_rows,
-                          draft_rows=draft_rows if chosen.reads_draft else None, threads=threads)
+                          draft_rows=rows_of_draft if chosen.reads_draft else None, threads=threads)
         emitted = verdict.tokens[: wanted - len(result.tokens)]
         for k, token in enumerate(emitted):
             if token in stop:

@@ -9,6 +9,7 @@ import numpy as np
 from . import _core
 from ._arrays import as_float32, as_numpy, four, integer, integers, real, rows, thread_count, two_dimensional
 from ._errors import refuse
+from .candidates import Candidates, draft_rows, joined
 from .methods import Method, check_shape, method as find_method
 from .tree import Tree, as_tree
 
@@ -54,6 +55,10 @@ def _inputs(found):
     return StepInputs(tokens, positions, requests, entries, offsets, scored, bits.astype(bool), first_row)
 
 
+def _width(level):
+    return level.vocabulary if isinstance(level, Candidates) else level.shape[1]
+
+
 def _sampling(temperature, top_k, top_p, min_p):
     return (real("temperature", temperature), integer("top_k", top_k, -(2**31), 2**31 - 1), real("top_p", top_p), real("min_p", min_p))
 
@@ -84,7 +89,7 @@ class Step:
         """Begins a step without requests."""
         self._inner.start()
         self._asked: StepInputs | None = None
-        self._levels: list[np.ndarray] = []
+        self._levels: list[np.ndarray | Candidates] = []
         self._row_of = np.zeros(0, np.int64)
 
     def add(self, method: Method | str, text: Sequence[int] | np.ndarray, tree: Tree | str | Sequence[int] | None = None, *, seed: int = 0,
@@ -126,22 +131,30 @@ class Step:
         return found if len(found) else None
 
     def draw(self, logits: Any) -> None:
-        """Draws the children of these nodes. logits: (inputs, vocabulary) of the draft, or of `scored` alone."""
+        """Draws the children of these nodes. logits: (inputs, vocabulary) of the draft, or of `scored` alone; or `Candidates`."""
         if self._asked is None:
             refuse("draw", "out of turn", "`next_level` returns what the draft reads")
-        array, _ = rows(logits)
+        array, _, few, vocabulary = draft_rows(logits)
         row_of = self._rows("logits", array, self._asked)
-        vocabulary = two_dimensional("logits", array)[1]
-        if self._levels and vocabulary != self._levels[0].shape[1]:
-            refuse("logits.shape[1]", vocabulary, f"the first level has rows of {self._levels[0].shape[1]} tokens")
-        array = np.array(as_numpy(array), order="C")  # kept until the verification
-        self._inner.draw(array, array.dtype == np.uint16, row_of, self._threads)
+        level: np.ndarray | Candidates
+        if few is None:
+            level = array = np.array(as_numpy(array), order="C")  # kept until the verification
+            width = two_dimensional("logits", array)[1]
+            if self._levels and width != _width(self._levels[0]):
+                refuse("logits.shape[1]", width, f"the first level has rows of {_width(self._levels[0])} tokens")
+        else:
+            level = logits.of_rows(np.arange(len(logits)))
+        if self._levels and isinstance(self._levels[0], Candidates) != (few is not None):
+            refuse("logits", "rows" if few is None else "candidates", "all levels of a step have whole rows, or all have candidates")
+        if few is not None and self._levels:
+            joined([self._levels[0], level])  # as many candidates as before
+        self._inner.draw(array, array.dtype == np.uint16, row_of, self._threads, few, vocabulary)
         before = sum(len(level) for level in self._levels)
         kept = np.zeros(len(row_of), np.int64)
         kept[:len(self._row_of)] = self._row_of
         kept[self._asked._first_row:] = row_of[self._asked._first_row:] + before
         self._row_of = kept
-        self._levels.append(array)
+        self._levels.append(level)
 
     def target_inputs(self) -> StepInputs:
         """What the target reads: what its caches lack of the texts, the roots, and the nodes that were drawn."""
@@ -153,12 +166,15 @@ class Step:
         if self._asked is None:
             refuse("verify", "out of turn", "the target reads `target_inputs` first")
         array, is_bfloat16 = rows(logits)
-        levels = self._levels
-        if len({level.dtype for level in levels}) > 1:
-            levels = [as_float32(level) for level in levels]
-        draft = np.concatenate(levels) if levels else None
+        levels, few, vocabulary = self._levels, None, 0
+        if levels and isinstance(levels[0], Candidates):
+            draft, _, few, vocabulary = draft_rows(joined(levels))
+        else:
+            if len({level.dtype for level in levels}) > 1:
+                levels = [as_float32(level) for level in levels]
+            draft = np.concatenate(levels) if levels else None
         self._inner.verify(array, is_bfloat16, self._rows("logits", array, self._asked), draft,
-                           draft is not None and draft.dtype == np.uint16, self._row_of, self._threads)
+                           draft is not None and draft.dtype == np.uint16, self._row_of, self._threads, few, vocabulary)
 
     def result(self, number: int) -> StepResult:
         """The outcome of a request, after `verify`."""
