@@ -352,8 +352,11 @@ struct few_candidates {
     }
 };
 
+/// masked: the target alone has a grammar, as a mask for the rows of candidates and written out for the whole ones.
 template <class Sampler, class Verifier>
-void expect_candidates_to_be_whole_rows() {
+void expect_candidates_to_be_whole_rows(bool masked = false) {
+    std::vector<std::uint32_t> const even{0x55555555U, 0x05555555U};
+    logit_adjustments const of_target{.allowed = {even.data(), 1, 2}};
     batch_step<Sampler, Verifier> step;
     std::vector<std::size_t> const slot{0, 1, 2, 3, 4};
     std::size_t accepted = 0;
@@ -376,7 +379,11 @@ void expect_candidates_to_be_whole_rows() {
             }
             target.forward(step.target_inputs(), slot);
             few_candidates const rows(draft.rows);
-            if (few != 0)
+            if (masked && few == 0)
+                for (std::size_t e = 1; e < target.rows.size(); e += 2) target.rows[e] = -INFINITY;
+            if (masked && few != 0)
+                step.verify(host_threads(2), target.view(), of_target, rows.view());
+            else if (few != 0)
                 step.verify(host_threads(2), target.view(), rows.view());
             else
                 step.verify(host_threads(2), target.view(), rows_of_batch<float>{rows.whole.data(), 0, vocabulary});
@@ -397,6 +404,11 @@ TEST(batch_step, rows_of_a_few_candidates_are_rows_without_the_other_tokens) {
     expect_candidates_to_be_whole_rows<draft::stratified, verify::nested_ranked_block<law::stratified>>();
     expect_candidates_to_be_whole_rows<draft::sequential, verify::traversal<law::sequential>>();
     expect_candidates_to_be_whole_rows<draft::sequential, verify::naive<law::sequential>>();
+}
+
+TEST(batch_step, the_target_alone_may_have_masks) {
+    expect_candidates_to_be_whole_rows<draft::sequential, verify::recursive_rejection<law::sequential>>(true);
+    expect_candidates_to_be_whole_rows<draft::stratified, verify::nested_ranked_block<law::stratified>>(true);
 }
 
 TEST(batch_step, candidates_are_checked_and_may_be_missing_where_nothing_is_drawn) {
