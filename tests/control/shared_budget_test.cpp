@@ -134,6 +134,38 @@ TEST(share_budget, crosses_jumps_of_the_times_that_pay) {
     EXPECT_EQ(rows(3.0), 6) << "what fits before the jump";
 }
 
+TEST(share_budget, gives_roots_alone_where_no_tree_may_gain) {
+    test_numbers numbers(11);
+    std::int32_t none_may = 0;
+    std::int32_t some_drafted = 0;
+    for (int round = 0; round < 400; ++round) {
+        std::vector<rank_rates> rates;
+        double each = 0;
+        for (int r = 0; r < 1 + round % 4; ++r) {
+            rates.push_back(random_rates(numbers, 3, 3));
+            // Rates that fall with the rank: no two children have more a node than one.
+            for (std::vector<double> const& level : rates.back()) each = std::max(each, level[0]);
+        }
+        auto const requests = static_cast<std::int32_t>(rates.size());
+        step_costs const costs = costs_of(0.1 + numbers(), 0.01 * numbers());
+        bool const may = trees_may_gain(each, requests, 12, costs);
+        std::int32_t drafted = 0;
+        for (topology const& shape : share_budget(rates, 12, costs).shapes) drafted += shape.size() - 1;
+        EXPECT_TRUE(may || drafted == 0) << round;
+        none_may += may ? 0 : 1;
+        some_drafted += drafted > 0 ? 1 : 0;
+    }
+    EXPECT_GT(none_may, 50);
+    EXPECT_GT(some_drafted, 50);
+    // Exact for chains of one node whose draft costs nothing: 1 / (1 + 0.5) tokens a second, or 1.x / 1.5.
+    step_costs const costs{call_cost({{1, 1.0}, {2, 1.5}}), call_cost({{1, 0.0}, {2, 0.0}}), 0};
+    for (double const rate : {0.49, 0.51}) {
+        std::vector<rank_rates> const one{{{rate}}};
+        EXPECT_EQ(trees_may_gain(rate, 1, 4, costs), rate > 0.5);
+        EXPECT_EQ(share_budget(one, 4, costs).shapes[0].size(), rate > 0.5 ? 2 : 1);
+    }
+}
+
 TEST(share_budget, counts_what_the_draft_has_not_read) {
     std::vector<rank_rates> const rates(2, rank_rates(2, {0.7}));
     step_costs const costs{call_cost({{1, 1.0}, {64, 1.5}}), call_cost({{1, 0.01}, {101, 1.01}})};

@@ -97,12 +97,19 @@ public:
     /// as theirs. Throws `invalid_input` for no entry, a number without a request or named twice, unread tokens
     /// below 1.
     [[nodiscard]] std::span<topology const> choose(std::span<batch_situation const> step) {
+        library_cost const& library = times_.library.front();
+        double const each = library.step + (step.size() > 1 ? each_.seconds : 0);
+        analysis::step_costs const costs{times_.target, times_.draft, each * static_cast<double>(step.size()), 0,
+                                         library.inner};
+        // With many requests seldom anything is gained, and then the search would take longer than all else here.
+        bool const may_gain = trees_may_gain(most_of_a_node(step), static_cast<std::int32_t>(step.size()),
+                                             options_.nodes, costs);
         rates_.clear();
         unread_.clear();
         named_.assign(requests_.size(), 0);
         for (std::size_t k = 0; k < step.size(); ++k) {
             batch_situation const& one = step[k];
-            std::int32_t const depth = std::clamp(one.depth, 0, options_.depth);
+            std::int32_t const depth = may_gain ? depth_of(one) : 0;
             rates_.push_back(find(one.request).history.child_rates(depth, options_.children));
             unread_.push_back(share_of_reading(one));
             char& named = named_[static_cast<std::size_t>(one.request)];
@@ -110,11 +117,7 @@ public:
                 refuse("step", static_cast<std::int64_t>(k), one.request, "a request has one part in a step");
             named = 1;
         }
-        library_cost const& library = times_.library.front();
-        double const each = library.step + (step.size() > 1 ? each_.seconds : 0);
-        analysis::step_costs const costs{times_.target, times_.draft, each * static_cast<double>(step.size()), 0,
-                                         library.inner};
-        chosen_ = share_budget(rates_, options_.nodes, costs, unread_, times_.draft_in_one_call);
+        chosen_ = share_budget(rates_, may_gain ? options_.nodes : 0, costs, unread_, times_.draft_in_one_call);
         bool drafts = false;
         for (member& one : requests_) one.in_step = false;
         for (std::size_t k = 0; k < step.size(); ++k) {
@@ -189,6 +192,21 @@ private:
         constexpr std::int32_t foreseen = 32;
         std::int32_t const steps = std::clamp(one.depth / 2 + 1, 1, foreseen);
         return 1 + (one.unread - 1 + steps - 1) / steps;
+    }
+
+    [[nodiscard]] std::int32_t depth_of(batch_situation const& one) const {
+        return std::clamp(one.depth, 0, options_.depth);
+    }
+
+    /// The most that the nodes of a tree are accepted on average: the rate of n children divided by n.
+    [[nodiscard]] double most_of_a_node(std::span<batch_situation const> step) {
+        double most = 0;
+        for (batch_situation const& one : step) {
+            acceptance_history const& history = find(one.request).history;
+            for (std::int32_t level = 0; level < depth_of(one); ++level)
+                for (std::int32_t n = 1; n <= options_.children; ++n) most = std::max(most, history.rate(level, n) / n);
+        }
+        return most;
     }
 
     /// Moves all times a little, and those of about as many rows a little more. If a call moved only the latter, one

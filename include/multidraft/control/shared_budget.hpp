@@ -210,6 +210,14 @@ inline std::vector<double> cheapest_further(std::span<double const> seconds) {
     return result;
 }
 
+/// The seconds of the target's call, by the nodes below the roots: 0 to `nodes`.
+inline std::vector<double> target_seconds(analysis::step_costs const& costs, std::int32_t requests,
+                                          std::int32_t nodes) {
+    std::vector<double> result;
+    for (std::int32_t added = 0; added <= nodes; ++added) result.push_back(costs.target(requests + added));
+    return result;
+}
+
 /// The largest numbers of unread tokens with which requests may draft: all, and fewer and fewer.
 inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread) {
     std::vector<std::int32_t> result(unread.begin(), unread.end());
@@ -267,8 +275,7 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
         increases.push_back(detail::increases_of(one));
     }
     auto const requests = static_cast<std::int32_t>(rates.size());
-    std::vector<double> target;  // by nodes
-    for (std::int32_t added = 0; added <= nodes; ++added) target.push_back(costs.target(requests + added));
+    std::vector<double> const target = detail::target_seconds(costs, requests, nodes);
     std::vector<double> const further = detail::cheapest_further(target);
     auto const seconds_of = [&](std::size_t added, std::span<std::int32_t const> read, std::int32_t inner) {
         double seconds = target[added] + costs.rest + costs.rest_per_node * static_cast<double>(added) +
@@ -310,6 +317,15 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
     for (std::size_t k = 0; k < best_nodes; ++k) growth.grow();
     best.shapes = growth.shapes();
     return best;
+}
+
+/// Whether some trees may gain: if not, `share_budget` gives roots alone. `each`: at least the rate of n children
+/// divided by n, for every request, level and number of children. A tree of m nodes has m `each` accepted ones at most,
+/// and its rows take as long as the cheapest ones at least. O(nodes), whatever the number of requests.
+[[nodiscard]] inline bool trees_may_gain(double each, std::int32_t requests, std::int32_t nodes,
+                                         analysis::step_costs const& costs) {
+    auto const target = detail::target_seconds(costs, requests, nodes);
+    return each * (target.front() + costs.rest) > requests * detail::cheapest_further(target).front();
 }
 
 /// The same where a child is accepted as often with siblings after it as without: within a level the rates must be
