@@ -24,6 +24,7 @@
 #include "generate/drafter_option.hpp"
 #include "generate/draw_tree.hpp"
 #include "generate/energy.hpp"
+#include "generate/head_costs.hpp"
 #include "generate/kept_costs.hpp"
 #include "generate/many.hpp"
 #include "generate/methods.hpp"
@@ -416,8 +417,6 @@ int run(int argc, char** argv) {
             candidates_of_option(candidates_option->count() > 0 ? std::optional(candidates) : std::nullopt, how);
     if (single.lookup_paths == 0 && !by_block)
         throw std::runtime_error("--lookup-paths 0: only beside a block drafter, named by --drafter");
-    if (by_head && tree == "auto")
-        throw std::runtime_error("--tree auto: not with a head of EAGLE-3, whose trees have a shape, such as 3x1x1");
     if (!by_block && is_from_rows(tree))
         throw std::runtime_error("--tree " + tree +
                                  ": chosen from the rows of a block drafter; name one with --drafter");
@@ -438,7 +437,7 @@ int run(int argc, char** argv) {
                                  all_methods()[0].name + "; not by " + method_name);
     // Who names a seed expects the same text again: trees are then chosen by kept times and not by a clock.
     bool const repeatable = seed_option->count() > 0 || !costs.empty();
-    bool const chooses_by_default = tree.empty() && one_text && !shows_trees && !by_head &&
+    bool const chooses_by_default = tree.empty() && one_text && !shows_trees &&
                                     (!talks || by_block || by_lookup) && method_option->count() == 0;
     // By the nodes of each step's tree, not among shapes that are given before.
     bool const chooses_nodes = by_block || by_lookup;
@@ -547,10 +546,11 @@ int run(int argc, char** argv) {
                 return measure_block_times(target, how, text, options, most_nodes,
                                            block_drafter_of(target).block_size());
             if (by_lookup) return measure_times_of_target(target, most_nodes);
+            if (by_head) return measure_head_times(target, how, text, options, most_nodes);
             return measure_times(target, draft, how, text, options, most_nodes);
         };
         auto const of_draft = [&](bool with_folder) {
-            return by_lookup ? "none" : name_of_model(by_block ? single.block_drafter : draft_dir, with_folder);
+            return by_lookup ? "none" : name_of_model(by_states ? drafter_dir : draft_dir, with_folder);
         };
         auto with = conditions_of(name_of_model(target_dir, false), of_draft(false), options);
         with.insert(with.end(), {{"device", device},

@@ -77,7 +77,7 @@ std::vector<method> const& offered_methods() {
             if (!run) continue;
             list.push_back(m);
             list.back().run = run;
-            list.back().run_choices = {};
+            list.back().run_choices = by_block ? nullptr : m.run_head_choices;
             list.back().verifiers = {m.name};
             list.back().trees_from_rows = by_block && m.trees_from_rows;
             if (list.back().trees_from_rows) list.back().tree = "best";

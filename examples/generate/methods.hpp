@@ -48,6 +48,7 @@ struct method {
     bool short_rows = false;  ///< whether rows of a block drafter may have their likeliest tokens only
     /// The same as `run` by the head of EAGLE-3 of the settings, in place of the draft model; else empty.
     decltype(run) run_head{};
+    decltype(run_choices) run_head_choices{};  ///< the same as `run_choices`
 };
 
 /// Tokens of a row of a block drafter that has fewer tokens than its target, unless told otherwise.

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "generate/methods.hpp"
-#include "multidraft/decode/speculative.hpp"
-#include "multidraft/decode/static_tree_drafter.hpp"
+#include "multidraft/control/controlled_drafter.hpp"
 #include "multidraft/methods/list.hpp"
 #include "transformer/eagle_head.hpp"
+#include "tree_choices.hpp"
 
 namespace multidraft::examples {
 namespace {
@@ -20,11 +20,17 @@ using of_head =
                 multidraft::methods::recursive_rejection_sequential, multidraft::methods::traversal_sequential>;
 
 template <class Listed>
-generation run_head(transformer& target, transformer&, topology const& shape, std::span<token_id const> prompt,
+generation run_chosen(transformer& target, transformer&, tree_choices& choices, std::span<token_id const> prompt,
+                      generation_options const& options, token_callback const& on_tokens) {
+    return make_controlled<typename Listed::sampler, typename Listed::verifier>(target, eagle_head_of(target), choices)(
+        prompt, options, on_tokens);
+}
+
+template <class Listed>
+generation run_head(transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                     generation_options const& options, token_callback const& on_tokens) {
-    using drafter = static_tree_drafter<eagle_head_model, typename Listed::sampler>;
-    return make_speculative<typename Listed::verifier>(target, drafter(eagle_head_of(target), shape))(prompt, options,
-                                                                                                      on_tokens);
+    fixed_tree one(shape);
+    return run_chosen<Listed>(target, draft, one, prompt, options, on_tokens);
 }
 
 }  // namespace
@@ -34,6 +40,7 @@ void add_head_runs(std::vector<method>& all) {
         using type = decltype(listed);
         auto const m = std::ranges::find(all, type::name, [](method const& one) { return std::string_view(one.name); });
         m->run_head = run_head<type>;
+        m->run_head_choices = run_chosen<type>;
     });
 }
 

@@ -532,12 +532,79 @@ TEST(batch_step, the_levels_of_a_step_have_one_vocabulary) {
     EXPECT_EQ(refusal([&] {
                   step.draw(pool, rows_of_batch<float>{logits.data(), 0, 6});
               }),
-              "draft.vocabulary = 6: the rows of the level before have 8 tokens");
+              "draft.vocabulary = 6: children were drawn from rows of 8 tokens");
     step.draw(pool, rows_of_batch<float>{logits.data(), 0, 8});
     step.start();
     step.add({.text = text, .shape = &shape});
     static_cast<void>(step.next_level());
     step.draw(pool, rows_of_batch<float>{logits.data(), 0, 6});
+}
+
+TEST(batch_step, is_verified_with_rows_of_the_kind_that_children_were_drawn_from) {
+    std::vector<token_id> const text{1, 2};
+    topology const shape = chain(2);
+    std::vector<float> const logits(64);
+    std::vector<float16> const halves(64);
+    std::vector<bfloat16> const other_halves(64);
+    std::vector<token_id> tokens;
+    for (token_id x = 0; x < 64; ++x) tokens.push_back(x % 4);
+    host_threads const pool(1);
+    rows_of_batch<float> const whole{logits.data(), 0, 8};
+    rows_of_batch<float16> const half{halves.data(), 0, 8};
+    rows_of_batch<bfloat16> const other_half{other_halves.data(), 0, 8};
+    auto const few = [&](index_t count) {
+        return candidate_batch<float>(logit_batch<float>(rows_of_batch<float>{logits.data(), 4, 8}), tokens.data(),
+                                      count);
+    };
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    std::string const taken = refusal([] {});
+    // What a step whose first level was drawn from `first` refuses of `then`, at the second level and at the end.
+    auto const refused = [&](auto const& first, auto const& then) {
+        step.start();
+        step.add({.text = text, .shape = &shape});
+        static_cast<void>(step.next_level());
+        step.draw(pool, first);
+        static_cast<void>(step.next_level());
+        std::string const by_level = refusal([&] { step.draw(pool, then); });
+        if (by_level != taken) step.draw(pool, first);
+        static_cast<void>(step.next_level());
+        static_cast<void>(step.target_inputs());
+        std::string const by_end = refusal([&] { step.verify(pool, whole, then); });
+        EXPECT_EQ(by_level, by_end);
+        if (by_end != taken) step.verify(pool, whole, first);
+        EXPECT_GE(step.tokens(0).size(), 1U);
+        return by_end;
+    };
+    EXPECT_EQ(refused(few(4), whole), "draft.candidates = 0: children were drawn from rows of 4 candidates");
+    EXPECT_EQ(refused(few(4), few(3)), "draft.candidates = 3: children were drawn from rows of 4 candidates");
+    EXPECT_EQ(refused(whole, few(4)), "draft.candidates = 4: children were drawn from rows of all tokens");
+    EXPECT_EQ(refused(whole, half),
+              "draft.data = logits of another type: children were drawn from logits of 32 bits, which these need not be");
+    EXPECT_EQ(refused(other_half, half),
+              "draft.data = logits of another type: children were drawn from logits of 16 bits, which these need not be");
+    EXPECT_EQ(refused(whole, rows_of_batch<float>{logits.data(), 0, 6}),
+              "draft.vocabulary = 6: children were drawn from rows of 8 tokens");
+    EXPECT_EQ(refused(half, whole), taken) << "wider numbers hold the same logits";
+    EXPECT_EQ(refused(few(4), few(4)), taken);
+    // Rows that are not there.
+    step.start();
+    step.add({.text = text, .shape = &shape});
+    static_cast<void>(step.next_level());
+    step.draw(pool, whole);
+    static_cast<void>(step.next_level());
+    step.draw(pool, whole);
+    static_cast<void>(step.next_level());
+    static_cast<void>(step.target_inputs());
+    EXPECT_EQ(refusal([&] { step.verify(pool, whole, rows_of_batch<float>{}); }),
+              "draft.vocabulary = 0: children were drawn from rows of 8 tokens");
+    // A verifier that reads no draft takes any.
+    batch_step<draft::sequential, verify::naive<law::sequential>> naive;
+    naive.start();
+    naive.add({.text = text, .shape = &shape});
+    for (auto in = naive.next_level(); !in.empty(); in = naive.next_level()) naive.draw(pool, few(4));
+    static_cast<void>(naive.target_inputs());
+    naive.verify(pool, whole, whole);
+    EXPECT_GE(naive.tokens(0).size(), 1U);
 }
 
 TEST(batch_step, is_verified_with_the_masks_and_biases_of_the_draws) {

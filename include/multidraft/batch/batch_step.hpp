@@ -16,7 +16,7 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/detail/step_adjustments.hpp"
+#include "multidraft/batch/detail/step_draws.hpp"
 #include "multidraft/batch/detail/step_arrays.hpp"
 #include "multidraft/batch/detail/step_methods.hpp"
 #include "multidraft/batch/detail/step_rows.hpp"
@@ -82,9 +82,8 @@ public:
         draft_.reader.clear();
         target_.reader.clear();
         level_.depth = none;
-        level_.vocabulary = 0;
         groups_.clear();
-        adjustments_.clear();
+        draws_.clear();
         phase_ = phase::adding;
     }
 
@@ -139,7 +138,7 @@ public:
         draft_.reader.begin();
         level_.clear();
         std::int32_t const depth = ++level_.depth;
-        if (depth == 0) adjustments_.start(trees_.nodes());
+        if (depth == 0) draws_.start(trees_.nodes());
         for (std::int32_t b = 0; b < decoded(); ++b) {
             topology const& shape = trees_.shape(b);
             if (depth < shape.max_depth()) {
@@ -319,11 +318,12 @@ private:
         return std::pair(trees_.nodes(), [](std::int64_t i) { return i; });
     }
 
+    /// Whether the verification reads rows that children were drawn from.
+    [[nodiscard]] bool reads_draws() const noexcept { return draws_.has_draws() && reads_draft(); }
     /// The draft's rows. Where none is read there need be none: those of the target take their place.
     template <class Rows, class Target>
     [[nodiscard]] Rows or_unread(Rows const& q, Target const& p) const noexcept {
-        bool const needed = adjustments_.has_draws() && reads_draft();
-        return q.data != nullptr || q.vocabulary != 0 || needed ? q : detail::unread_rows(q, p);
+        return q.data != nullptr || q.vocabulary != 0 || reads_draws() ? q : detail::unread_rows(q, p);
     }
 
     /// Whether a verifier of the step reads the draft's rows.
@@ -336,7 +336,7 @@ private:
         for (std::size_t k = 0; k < groups_.size(); ++k)
             if (methods_.reads_draft(groups_[k].method))
                 for (std::int32_t b = groups_[k].first; b < end_of(k); ++b)
-                    adjustments_.check(b, trees_, draft_, adjusted);
+                    draws_.check(b, trees_, draft_, adjusted);
     }
 
     template <class P, class Rows, class Adjust>
@@ -345,9 +345,7 @@ private:
             policy,
             [&] {
                 require(phase_ == phase::drawing, "draw", "`next_level` returns the nodes whose children are drawn");
-                if (level_.vocabulary != 0 && !level_.empty() && q.vocabulary != level_.vocabulary)
-                    refuse("draft.vocabulary", q.vocabulary,
-                           "the rows of the level before have " + std::to_string(level_.vocabulary) + " tokens");
+                if (!level_.empty()) draws_.check(detail::kind_of_rows(q));
             },
             [&] {
                 return draw_level(policy,
@@ -385,8 +383,7 @@ private:
                 return end > begin ? draw_entries(groups_[k].method, begin, end) : error();
             },
             [&] {
-                adjustments_.draw(level_.node_index, draft_, adjusted);
-                if (!level_.empty()) level_.vocabulary = rows.vocabulary;
+                draws_.draw(level_.node_index, draft_, adjusted, detail::kind_of_rows(rows));
                 phase_ = phase::drawn;
             });
     }
@@ -408,6 +405,7 @@ private:
             policy,
             [&] {
                 require(phase_ == phase::scoring, "verify", "the target reads `target_inputs` first");
+                if (reads_draws()) draws_.check(detail::kind_of_rows(q));
                 check_adjustments(adjusted);
             },
             [&] {
@@ -431,7 +429,7 @@ private:
     detail::step_trees trees_;
     detail::step_level level_;
     detail::step_model draft_, target_;
-    detail::step_adjustments adjustments_;
+    detail::step_draws draws_;
     detail::step_verdicts verdicts_;
     phase phase_ = phase::adding;
 };

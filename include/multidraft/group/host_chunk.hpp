@@ -228,8 +228,13 @@ private:
         index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
         W const w = in_chunk(function, begin, begin + size);
         if constexpr (has_runs<W>) {
-            for (index_t i = 0; i < size; i += run_length)
-                evaluate_run(begin, i, i + run_length < size ? i + run_length : size, w, values);
+            for (index_t i = 0; i < size; i += run_length) {
+                index_t const end = i + run_length < size ? i + run_length : size;
+                if (w.is_empty_run(begin + i))
+                    for (index_t k = i; k < end; ++k) values[k] = 0;
+                else
+                    evaluate_run(begin, i, end, w, values);
+            }
         } else if constexpr (has_may_be_nonzero<W>) {
             for (index_t i = 0; i < size; i += chunk_lanes) {
                 index_t const end = i + chunk_lanes < size ? i + chunk_lanes : size;

@@ -142,7 +142,6 @@ struct step_level {
     std::vector<std::int32_t> requests, nodes, wanted, depths;
     std::vector<std::int64_t> first, node_index;
     std::int32_t depth = none;
-    index_t vocabulary = 0;  ///< of the rows that the step has drawn from; 0: none yet
 
     void clear() {
         for (auto* const numbers : {&requests, &nodes, &wanted, &depths}) numbers->clear();

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/step_arrays.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/rows/adjusted_view.hpp"
@@ -32,6 +35,43 @@ concept whole_rows = is_whole_rows<Rows>;
 /// The same of the draft, or rows of a few candidates.
 template <class Rows>
 concept rows_of_step = whole_rows<Rows> || is_candidate_rows<Rows>;
+
+/// What the draft's rows of a step are, as far as another kind would be another row.
+struct kind_of_rows {
+    index_t vocabulary = 0;       ///< 0: nothing was drawn yet
+    index_t candidates = 0;       ///< of a row; 0: rows of all tokens
+    void const* type = nullptr;   ///< of an entry, by the address of something that each type has
+    std::size_t entry_bytes = 0;
+
+    kind_of_rows() = default;
+    /// Those of some rows, as an engine gives them or with parameters and adjustments.
+    template <has_element Rows>
+    explicit kind_of_rows(Rows const& rows) noexcept
+        : vocabulary(rows.vocabulary), type(&of_type<typename Rows::element>), entry_bytes(sizeof *rows.data) {
+        if constexpr (has_candidates<Rows>) candidates = rows.candidates;
+    }
+
+    /// Throws for rows of another vocabulary, of candidates instead of all tokens or of other numbers of them, and of a
+    /// type that need not hold the logits that children were drawn from.
+    void refuse_others(kind_of_rows const& others) const {
+        if (vocabulary == 0) return;
+        if (others.vocabulary != vocabulary)
+            refuse("draft.vocabulary", others.vocabulary,
+                   "children were drawn from rows of " + std::to_string(vocabulary) + " tokens");
+        if (others.candidates != candidates)
+            refuse("draft.candidates", others.candidates,
+                   "children were drawn from rows of " +
+                       (candidates == 0 ? std::string("all tokens") : std::to_string(candidates) + " candidates"));
+        if (others.type != type && others.entry_bytes <= entry_bytes)
+            refuse("draft.data", "logits of another type",
+                   "children were drawn from logits of " + std::to_string(8 * entry_bytes) +
+                       " bits, which these need not be");
+    }
+
+private:
+    template <class T>
+    static constexpr char of_type = 0;
+};
 
 /// The nodes of a call: how many there are, and which.
 template <class Node>

@@ -1,4 +1,4 @@
-// How the rows were changed from which the children of a step's nodes were drawn.
+// The rows that the children of a step's nodes were drawn from.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,24 +11,32 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/step_arrays.hpp"
+#include "multidraft/batch/detail/step_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// Whether a mask and a bias changed the draft's row of each node whose children were drawn: a verifier that divides by
-/// the draft's probabilities must read the same rows.
-class step_adjustments {
+/// Of which kind the draft's rows are, and whether a mask and a bias changed that of each node whose children were
+/// drawn: a verifier that divides by the draft's probabilities must read the same rows.
+class step_draws {
 public:
-    void clear() noexcept { of_.clear(); }
+    void clear() noexcept {
+        of_.clear();
+        rows_ = {};
+    }
     /// Begins the draws of that many nodes.
     void start(std::int64_t nodes) { of_.assign(index_of(nodes), not_drawn); }
     /// The children of these nodes were drawn, with the draft's masks and biases of the call if it had some.
-    void draw(std::vector<std::int64_t> const& nodes, step_model const& draft, bool adjusted) noexcept {
+    void draw(std::vector<std::int64_t> const& nodes, step_model const& draft, bool adjusted,
+              kind_of_rows const& rows) noexcept {
+        if (!nodes.empty()) rows_ = rows;
         for (std::size_t e = 0; e < nodes.size(); ++e) of_[index_of(nodes[e])] = how(draft, e, adjusted);
     }
     /// Whether any children were.
     [[nodiscard]] bool has_draws() const noexcept {
         return std::any_of(of_.begin(), of_.end(), [](char how) { return how != not_drawn; });
     }
+    /// Throws `invalid_input` for rows of another kind than those of the draws so far.
+    void check(kind_of_rows const& rows) const { rows_.refuse_others(rows); }
     /// Throws `invalid_input` where a node of request b had a mask or a bias at its draws and has none now, or the
     /// other way round. The draft's numbers are those of all nodes.
     void check(std::int32_t b, step_trees const& trees, step_model const& draft, bool adjusted) const {
@@ -60,6 +68,7 @@ private:
     }
 
     std::vector<char> of_;  ///< by node
+    kind_of_rows rows_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::detail
