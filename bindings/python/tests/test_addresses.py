@@ -41,16 +41,21 @@ def test_a_drafted_tree_is_verified_as_it_was_drawn():
     p = rows_of(tree, text)
     assert np.array_equal(p, target(tree.texts(text)))
     refused(lambda: tree.texts([1, 2]), "text")
-    given = multidraft.verify(method, tree, None, p, rows, seeds=7, positions=2, ids=3, draft_sampling=(0.5, 0, 1.0, 0.0))
-    for verdict in (multidraft.verify(method, tree, None, p, rows), multidraft.verify(method, [tree], None, p, rows)[0]):
+    given = multidraft.verify(method, tree, None, p, rows, seeds=7, positions=2, ids=3, temperature=1.0, draft_sampling=(0.5, 0, 1.0, 0.0))
+    for verdict in (multidraft.verify(method, tree, None, p, rows, temperature=1.0), multidraft.verify(method, [tree], None, p, rows, temperature=1.0)[0]):
         assert verdict.tokens == given.tokens
     assert multidraft.verify(method, tree, None, p, rows, temperature=0.5, validate=True).tokens
     for name, value in (("seeds", 8), ("positions", 3), ("ids", 0), ("seeds", [8]), ("seeds", np.array([8]))):
-        refused(lambda name=name, value=value: multidraft.verify(method, tree, None, p, rows, **{name: value}), name, "this tree was drawn with")
-    refused(lambda: multidraft.verify(method, tree, None, p, rows, seeds=np.array([7, 8])), "seeds.size")
-    refused(lambda: multidraft.verify(method, tree, None, p, rows, draft_sampling=(1.0, 0, 1.0, 0.0)), "draft_sampling")
-    refused(lambda: multidraft.verify("recursive_rejection/iid", tree, None, p, rows, law="iid"), "law", "drawn by law 'sequential'")
-    refused(lambda: multidraft.verify(method, tree, None, p, rows, certain=[0, 0, 0, 0, 0]), "certain")
+        refused(lambda name=name, value=value: multidraft.verify(method, tree, None, p, rows, temperature=1.0, **{name: value}), name, "this tree was drawn with")
+    refused(lambda: multidraft.verify(method, tree, None, p, rows, temperature=1.0, seeds=np.array([7, 8])), "seeds.size")
+    refused(lambda: multidraft.verify(method, tree, None, p, rows, temperature=1.0, draft_sampling=(1.0, 0, 1.0, 0.0)), "draft_sampling")
+    refused(lambda: multidraft.verify("recursive_rejection/iid", tree, None, p, rows, temperature=1.0, law="iid"), "law", "drawn by law 'sequential'")
+    refused(lambda: multidraft.verify(method, tree, None, p, rows, temperature=1.0, certain=[0, 0, 0, 0, 0]), "certain")
+    # Which parameters the target has is not known from those of the draft.
+    refused(lambda: multidraft.verify(method, tree, None, p, rows), "temperature = None", "drawn with 0.5")
+    filtered, rows = multidraft.draft_tree(method, "2x1", text, draft, seed=7, temperature=0.5, top_k=3)
+    refused(lambda: multidraft.verify(method, [filtered], None, rows_of(filtered, text), rows, temperature=0.5), "top_k = None", "drawn with 3")
+    assert multidraft.verify(method, filtered, None, rows_of(filtered, text), rows, temperature=0.5, top_k=3).tokens
 
 
 def test_stop_tokens_may_be_one_or_a_set():

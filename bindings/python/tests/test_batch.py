@@ -462,7 +462,7 @@ def test_numbers_are_not_cut_to_32_bits():
         assert refused.value.argument == argument
     with pytest.raises(multidraft.InvalidInput, match="float64"):
         multidraft.verify(**{**good, "target_logits": rows.astype(float)})
-    with pytest.raises(multidraft.InvalidInput, match="temperature = None"):
-        multidraft.verify(**good, temperature=None)
+    with pytest.raises(multidraft.InvalidInput, match="temperature.dtype"):
+        multidraft.verify(**good, temperature=[None])
     with pytest.raises(multidraft.InvalidInput, match="branching"):
         multidraft.verify(**{**good, "tree": [4, 2, 2]})

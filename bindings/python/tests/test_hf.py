@@ -314,6 +314,41 @@ def test_ends():
                            hf.generate(*short, ids, eos_token_id=[], max_new_tokens=50, temperature=0))
 
 
+def test_beyond_the_drafts_positions_texts_go_on_without_drafts():
+    ids = torch.tensor([[3, 4, 5, 6], [0, 7, 8, 9]])
+    mask = torch.tensor([[1, 1, 1, 1], [0, 1, 1, 1]])
+    target = tiny(seed=4)
+    for kind in ("llama", "gpt2"):
+        draft = tiny(kind, seed=5, **(dict(n_positions=16) if kind == "gpt2" else dict(max_position_embeddings=16)))
+        found = hf.generate(target, draft, ids, attention_mask=mask, eos_token_id=[], max_new_tokens=40, temperature=0, tree="2x2x2",
+                            return_dict=True)
+        assert torch.equal(found.sequences, plain(target, ids, mask, 40, eos_token_id=1000))
+        assert 0 < found.draft_calls < found.target_calls
+        # A prompt that is longer from the start.
+        long = torch.arange(20)[None] % 50 + 3
+        assert torch.equal(hf.generate(target, draft, long, eos_token_id=[], max_new_tokens=8, temperature=0),
+                           plain(target, long, torch.ones_like(long), 8, eos_token_id=1000))
+    with pytest.raises(multidraft.InvalidInput, match="the target has 16 positions"):
+        hf.generate(tiny(seed=5, max_position_embeddings=16), target, torch.ones(1, 17, dtype=torch.int64))
+
+
+def test_the_generation_config_applies_beside_the_sampling_parameters():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids = torch.tensor([[5, 6, 7]])
+    free = hf.generate(target, draft, ids, eos_token_id=[], max_new_tokens=30, temperature=0)
+    target.generation_config.repetition_penalty = 1.8
+    expected = target.generate(ids, do_sample=False, max_new_tokens=30, eos_token_id=1000, pad_token_id=0)
+    assert not torch.equal(free, expected)
+    for given in (dict(temperature=0), dict(top_k=1), dict(do_sample=False)):
+        assert torch.equal(hf.generate(target, draft, ids, eos_token_id=[], max_new_tokens=30, **given), expected), given
+    target.generation_config.repetition_penalty = 1.0
+    target.generation_config.bad_words_ids = [[int(free[0, 4])]]
+    assert int(free[0, 4]) not in hf.generate(target, draft, ids, eos_token_id=[], max_new_tokens=30, temperature=0)[0, 3:].tolist()
+    target.generation_config.bad_words_ids = None
+    target.generation_config.max_new_tokens = 6
+    assert hf.generate(target, draft, ids, eos_token_id=[], temperature=0).shape == (1, 9)
+
+
 def test_criteria_and_streamers():
     target, draft = tiny(seed=4), tiny(seed=5)
     ids = torch.tensor([[5, 6, 7]])

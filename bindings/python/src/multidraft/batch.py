@@ -22,6 +22,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_core.forget_pools)
 
 
+_OFF = (1.0, 0, 1.0, 0.0)  # temperature, top_k, top_p, min_p that change nothing
+
 SUPPORT_ENDED = -2  #: in the place of a token: a child was wanted, and no token was left to draw
 PADDING = -3  #: in the place of a token: outside the tree's shape, which was fixed before the draws
 
@@ -190,7 +192,7 @@ def verify(method: Method | str, tree: Sequence[_OneTree], tokens: Any = ..., ta
 
 def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: Any = None,
            target_logits: Any = None, draft_logits: Any = None, *, law: Law | str | None = None, certain: Any = None,
-           temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0,
+           temperature: Any = None, top_k: Any = None, top_p: Any = None, min_p: Any = None,
            draft_sampling: Sequence[Any] | None = None, seeds: Any = None, positions: Any = None, ids: Any = None,
            target_rows: Any = None, draft_rows: Any = None, threads: int = 1, validate: bool = False,
            probabilities: bool = False) -> Verdict | list[Verdict]:
@@ -208,6 +210,8 @@ def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: An
         "top_then_one".
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft, if they differ from the target's.
     positions: of the roots in their texts: no default, since each step of a text has its own. seeds: by default 0.
+    temperature, top_k, top_p, min_p: of the target; by default 1, 0, 1, 0. Where a tree was drawn with others it is said which
+        ones the target has, the same or not.
     seeds, positions, ids, temperature ..: one, or one per tree. Trees of `draft_tree` know their seeds, positions, ids and
         draft_sampling, which need not be given then; others are refused.
     target_rows, draft_rows: the row of each node, by default row i.
@@ -218,6 +222,7 @@ def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: An
 
     Returns a `Verdict`, or a list of them, with paths as tensors for target_logits of PyTorch. O(nodes), plus the cost of the method. Releases the GIL.
     """
+    temperature, top_k, top_p, min_p = _target_sampling(() if probabilities else tree, temperature, top_k, top_p, min_p)
     seeds, positions, ids, draft_sampling = _addresses(tree, seeds, positions, ids, draft_sampling, (temperature, top_k, top_p, min_p))
     if target_rows is None and draft_rows is None and draft_sampling is None:
         verdict = _core.verify_usual(method, tree, tokens, target_logits, draft_logits, law, certain, temperature, top_k,
@@ -297,6 +302,17 @@ def _numbers(values):
 
 def _same(a, b):
     return _numbers(b) and tuple(a) == tuple(b)
+
+
+def _target_sampling(tree, *given):
+    """The target's (temperature, top_k, top_p, min_p). Those of the draft are no default: which law is wanted is not known then."""
+    drawn = [t for t in ([tree] if isinstance(tree, DraftedTree) else tree if isinstance(tree, (list, tuple)) else ())
+             if isinstance(t, DraftedTree) and t.sampling is not None]
+    for value, name, off, k in zip(given, ("temperature", "top_k", "top_p", "min_p"), _OFF, range(4)):
+        if value is None and any(t.sampling[k] != off for t in drawn):
+            refuse(name, None, f"the tree was drawn with {next(t.sampling[k] for t in drawn if t.sampling[k] != off)}: say which one the "
+                   f"target has, {name}=..")
+    return tuple(off if value is None else value for value, off in zip(given, _OFF))
 
 
 def _addresses(tree, seeds, positions, ids, draft_sampling, target_sampling):

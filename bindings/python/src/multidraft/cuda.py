@@ -34,7 +34,7 @@ import numpy as np
 from . import _core
 from ._arrays import each, four, integer, integers, one_id, root_positions, sampling
 from ._errors import refuse
-from .batch import DraftedTree, _addresses, _joined, _level_of, _listed, _sampler, _trees_of
+from .batch import DraftedTree, _addresses, _joined, _level_of, _listed, _sampler, _target_sampling, _trees_of
 from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree, mask_type
 
@@ -514,7 +514,7 @@ def _run_verify(place, method, law, sizes, target, draft, of_rows, at, stride, o
 
 def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any], tokens: Any = None,
            target_logits: Any = None, draft_logits: Any = None, *, law: Law | str | None = None, certain: Any = None,
-           temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0,
+           temperature: Any = None, top_k: Any = None, top_p: Any = None, min_p: Any = None,
            draft_sampling: Sequence[Any] | None = None, seeds: Any = None, positions: Any = None, ids: Any = None,
            target_rows: Any = None, draft_rows: Any = None, validate: bool = False, stream: int | None = None) -> Verdicts:
     """Verifies one tree, or several, whose rows of logits lie in device memory.
@@ -529,6 +529,7 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
     error of CUDA, `RuntimeError` in a build without CUDA. O(nodes), plus the cost of the method.
     """
     chosen = method_of(method)
+    temperature, top_k, top_p, min_p = _target_sampling(tree, temperature, top_k, top_p, min_p)
     seeds, positions, ids, draft_sampling = _addresses(tree, seeds, positions, ids, draft_sampling, (temperature, top_k, top_p, min_p))
     trees, _, tokens, certain, law = _trees_of(tree, tokens, certain, law)
     count = len(trees)

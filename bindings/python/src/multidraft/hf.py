@@ -39,6 +39,9 @@ _TREES = {"any": "3x1x1x1", "pairs": "2x1x1x1", "forks": "fork:3x4", "chains": "
 _LOOK_UP = "naive/deterministic"
 _LONGEST_SUFFIX = 4  # of the tokens that are looked up
 _GREEDY_DRAFT = 0.1  # with temperature 0 each node would have a single candidate
+#: What a generation_config may have without any effect on a text, given the four sampling parameters.
+_NO_PROCESSORS = {"do_sample", "temperature", "top_k", "top_p", "min_p", "bos_token_id", "eos_token_id", "pad_token_id",
+                  "decoder_start_token_id", "transformers_version", "_from_model_config", "use_cache", "return_dict_in_generate"}
 # The mask of a call that reads prompts and a tree grows with the square of their length. Where it would have more entries, as
 # for one of 4096 tokens, prompts are read in a call of their own, with the model's causal mask: a call more is little there.
 _MASK_ENTRIES = 2**24
@@ -102,10 +105,12 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: 
         each step, as the one with the most tokens per second. For "auto" the times of calls are measured, once for a pair of
         models and a number of texts, if 64 new tokens or more are asked for; equal seeds then do not give equal texts.
     max_new_tokens: the largest number of new tokens; or max_length, including the prompt with its padding; by default 20
-        new tokens. A text also ends at the last position of a model.
-    temperature (0: greedy), top_k, top_p, min_p: of the target. With one of these the others are by default off. Without any,
-        and with do_sample or one of `options`, the text is that of `target.generate`: greedy unless do_sample or the
-        generation_config say otherwise, with the generation_config's parameters.
+        new tokens. A text also ends at the target's last position; where one of a batch is beyond the draft's, all go on without
+        drafts.
+    temperature (0: greedy), top_k, top_p, min_p: of the target. With one of these and without do_sample the others are off, whatever
+        the generation_config says; otherwise those that are not given are the generation_config's, of which top_k is 50 unless it
+        says otherwise, and the text is greedy unless do_sample or the generation_config say so. All else of the generation_config
+        applies: penalties, words that are forbidden, limits of the length.
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft: by default the target's, with temperature 0.1 if the
         target's is 0. It does not change the distribution of the text.
     seed: one, or one per text; by default drawn by torch's generator, so that torch.manual_seed repeats it. Equal seeds give
@@ -136,7 +141,7 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: 
     # Checks all arguments, those of the other way too.
     loop = _Loop(target, draft, input_ids, attention_mask, tree, method, max_new_tokens, max_length, params, draft_sampling, seed,
                  eos_token_id, pad_token_id, logits_processor, stopping_criteria, streamer, threads)
-    if ours and not options or not hasattr(target, "generate"):
+    if ours and not options and _sets_sampling_alone(target) or not hasattr(target, "generate"):
         with torch.no_grad():
             return loop.run(return_dict)
     if ours:
@@ -166,6 +171,14 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: 
                            stopping_criteria=StoppingCriteriaList(criteria), pad_token_id=loop.pad, **options)
 
 
+def _sets_sampling_alone(target):
+    """Whether the model's generation_config has nothing but sampling parameters and the numbers of some tokens."""
+    config = getattr(target, "generation_config", None)
+    if not callable(getattr(config, "to_diff_dict", None)):
+        return config is None
+    return all(value is None or value is False or name in _NO_PROCESSORS for name, value in config.to_diff_dict().items())
+
+
 def custom_generate(draft: PreTrainedModel | None = None, *, tree: Tree | Controller | str | None = None, method: Method | str | None = None,
                     draft_sampling: Sequence[Any] | None = None, seed: Any = None, eos_token_id: int | Sequence[int] | None = None,
                     pad_token_id: int | None = None, streamer: Any = None, return_dict: bool = False, threads: int = 1) -> Callable:
@@ -188,8 +201,11 @@ def custom_generate(draft: PreTrainedModel | None = None, *, tree: Tree | Contro
         ends = generation_config.eos_token_id if eos_token_id is None else eos_token_id
         pads = generation_config.pad_token_id if pad_token_id is None else pad_token_id
         native = (MaxLengthCriteria, EosTokenCriteria)
+        # One of the caller's replaces that of the generation_config.
+        limits = [max(c.max_length, input_ids.shape[1] + 1) for c in stopping_criteria or [] if isinstance(c, MaxLengthCriteria)]
+        longest = min([generation_config.max_length, *limits])
         loop = _Loop(model, draft, input_ids, torch.ones_like(input_ids) if mask is None else mask, tree, method, None,
-                     generation_config.max_length, params, draft_sampling, seed, [] if ends is None else ends, pads, processors,
+                     longest, params, draft_sampling, seed, [] if ends is None else ends, pads, processors,
                      [c for c in stopping_criteria or [] if not isinstance(c, native)], streamer, threads)
         return loop.run(return_dict or bool(generation_config.return_dict_in_generate))
 
@@ -519,17 +535,18 @@ class _Loop:
         else:
             room = integer("max_new_tokens", 20 if max_new_tokens is None else max_new_tokens, 0, 2**31 - 1)
         self.room = room
-        self.limit = min(map(_positions, models.values()))
+        self.limit = _positions(target)
+        self.draft_limit = self.limit if draft is None else _positions(draft)  # beyond it texts go on without drafts
         if isinstance(self.choices, _Auto) and not self.choices.knows(target, draft, count, self.method) and room < _MEASURED_FOR:
             self.choices = None
         self.depth = tree.depth if self.choices is None else self.choices.depth
         self.most_nodes = len(tree) if self.choices is None else max(len(tree), self.choices.nodes + 1)
         longest = max(map(len, prompts))
         if longest > self.limit:
-            refuse("input_ids.shape[1]", longest, f"the models have {self.limit} positions")
+            refuse("input_ids.shape[1]", longest, f"the target has {self.limit} positions")
         for name, model in models.items():
             window = _window(model)
-            last = min(longest + room, self.limit)
+            last = min(longest + room, self.limit, self.draft_limit if name == "draft" else self.limit)
             if window is not None and last > window:
                 refuse(name, type(model).__name__, f"its attention sees {window} tokens, and texts of "
                        f"{last} are asked for: such windows are not made into trees")
@@ -579,7 +596,7 @@ class _Loop:
             if longest and len(self.texts) * (longest + self.most_nodes) ** 2 > _MASK_ENTRIES:
                 read = [text[:-1] for text in self.texts]
                 self.target.read(read)
-                if self.draft is not None and self.depth and self.room > 1:
+                if self.draft is not None and self.depth and self.room > 1 and longest < self.draft_limit:
                     self.draft.read(read)
                     self.draft_calls += 1
             if self.choices is not None:
@@ -615,7 +632,8 @@ class _Loop:
         left = np.array([self.room - (len(self.texts[r]) - self.prompt_sizes[r]) for r in rows])
         # No deeper than the tokens and positions that are left. The depth does not depend on draws.
         room = np.minimum(left - 1, self.limit - length)
-        deepest = np.maximum(room, 0)
+        draft_room = max(self.draft_limit - int(length.max()), 0)
+        deepest = np.clip(room, 0, draft_room)
         reads_prompts = self.target.columns == 0
         if self.choices is not None:
             read = self.draft is None or self.draft.columns == 0
@@ -653,7 +671,7 @@ class _Loop:
                            draft_sampling=self.draft_params, seeds=self.seeds[rows], ids=self.ids[rows],
                            positions=(length - 1).astype(np.int32), target_rows=np.concatenate(target_rows),
                            draft_rows=np.concatenate(draft_rows) if reads else None, threads=self.threads)
-        self.take(verdicts, tokens, room >= self.depth)
+        self.take(verdicts, tokens, room >= min(self.depth, draft_room))
         if self.choices is not None:
             seconds = {**self.seconds, "other": self.now() - began - sum(self.seconds.values())}
             share = {name: None if reads_prompts else value / len(rows) for name, value in seconds.items()}
