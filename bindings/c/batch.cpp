@@ -39,6 +39,9 @@ namespace {
 /// the target beside a draft of candidates.
 template <class Use>
 void with_rows(md_rows const& target, char const* name, md_rows const* draft, Use const& use) {
+    if (target.kind != MD_LOGITS && target.kind != MD_PROBABILITIES)
+        refuse_kind(target, name, "it is MD_LOGITS or MD_PROBABILITIES");
+    if (target.kind == MD_LOGITS) with_element(target, name, [](auto) {});  // refuses others
     refuse_unlike(target, draft);
     if (draft != nullptr && draft->candidates != nullptr) {
         candidate_batch<float> const q = candidates_of(*draft, "draft");
@@ -60,7 +63,7 @@ void with_rows(md_rows const& target, char const* name, md_rows const* draft, Us
         refuse_adjustments(&target, name);
         refuse_adjustments(draft, "draft");
         both([](md_rows const& r, char const*) { return probabilities_of(r); });
-    } else if (target.kind == MD_LOGITS) {
+    } else {
         bool const are_adjusted = target.adjustments != nullptr || (draft != nullptr && draft->adjustments != nullptr);
         with_element(target, name, [&](auto element) {
             using T = decltype(element);
@@ -71,8 +74,6 @@ void with_rows(md_rows const& target, char const* name, md_rows const* draft, Us
             else
                 both([](md_rows const& r, char const*) { return logits_of<T>(r); });
         });
-    } else {
-        refuse_kind(target, name, "it is MD_LOGITS or MD_PROBABILITIES");
     }
 }
 

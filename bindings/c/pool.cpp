@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "errors.hpp"
@@ -36,9 +38,12 @@ public:
 
     [[nodiscard]] int concurrency() const noexcept override { return concurrency_; }
     void run(int count, void const* task, call call_task) const override {
-        running r{task, call_task, {}, nullptr};
+        running r{task, call_task, {}, nullptr, {0}};
         parallel_for_(engine_, count, &run_one, &r);
         if (r.failure != nullptr) std::rethrow_exception(r.failure);
+        if (int const done = r.done; done != count)
+            throw system_failure("the engine's parallel_for returned after " + std::to_string(done) + " of " +
+                                 std::to_string(count) + " tasks");
     }
 
 private:
@@ -47,6 +52,7 @@ private:
         call call_task;
         std::mutex mutex;
         std::exception_ptr failure;
+        std::atomic<int> done;  ///< tasks
     };
 
     /// An exception is rethrown only after the engine's frames, which may be C, have returned.
@@ -58,6 +64,7 @@ private:
             std::scoped_lock const lock(r.mutex);
             if (r.failure == nullptr) r.failure = std::current_exception();
         }
+        ++r.done;
     }
 
     md_parallel_for parallel_for_;

@@ -121,7 +121,8 @@ typedef struct md_pool md_pool;
 MD_API md_status md_make_pool(int32_t threads, md_pool** pool);
 
 /* An engine's own pool. parallel_for(engine, count, task, call) must call task(call, k) once for every k in [0, count),
- * on any threads and in any order, and return when all have returned. count is at most `concurrency`. */
+ * on any threads and in any order, and return when all have returned: with fewer calls it is MD_SYSTEM. count is at most
+ * `concurrency`. */
 typedef void (*md_task)(void* call, int32_t k);
 typedef void (*md_parallel_for)(void* engine, int32_t count, md_task task, void* call);
 MD_API md_status md_make_pool_over(int32_t concurrency, md_parallel_for parallel_for, void* engine, md_pool** pool);
@@ -216,7 +217,7 @@ typedef struct md_rows {
     int64_t row_stride; /* entries from one row to the next, at least those of a row; 0: these */
     int32_t vocabulary; /* entries of a row; with `candidates`: the tokens that there are */
     int64_t const* row_of;
-    md_sampling const* sampling; /* one per request; NULL: default_sampling for all */
+    md_sampling const* sampling; /* of logits, one per request; NULL: default_sampling for all */
     md_sampling default_sampling;
     md_adjustments const* adjustments; /* masks and biases, MD_LOGITS only; NULL: none */
     int32_t const* candidates;         /* of the draft's rows, MD_LOGITS in MD_FLOAT32 without adjustments, on host
@@ -244,15 +245,16 @@ typedef struct md_level {
     int32_t entries;
     int32_t const* requests;
     int32_t const* nodes;
-    int32_t const* wanted; /* number of children of each; NULL: md_children.stride */
+    int32_t const* wanted; /* number of children of each; NULL: md_children.stride, without md_children.first */
     int32_t const* depths; /* levels below the root; may be NULL unless md_method_info.drawn_by_text */
 } md_level;
 #define MD_LEVEL_INIT \
     { sizeof(md_level), 0, NULL, NULL, NULL, NULL }
 
-/* The output of md_draft: the children of entry e begin at tokens + first[e], or if first is NULL at tokens + e *
- * stride, with space for `stride` children each. Where no token is left to draw a child is MD_SUPPORT_ENDED, and beyond
- * wanted[e] it is MD_PADDING. */
+/* The output of md_draft: the children of entry e begin at tokens + e * stride, with space for `stride` children each, or
+ * where `first` is given at tokens + first[e], with space for wanted[e]. Where no token is left to draw a child is
+ * MD_SUPPORT_ENDED. Beyond wanted[e] it is MD_PADDING up to `stride`; with `first` nothing is written there, and `stride`
+ * is not read. */
 typedef struct md_children {
     size_t size;
     int32_t* tokens;
@@ -260,15 +262,17 @@ typedef struct md_children {
     int64_t stride;
     int32_t* counts;           /* number drawn for each entry; may be NULL */
     int32_t* certain;          /* number that are certain; may be NULL unless md_method_info.counts_certain */
-    int64_t const* node_index; /* index in `certain` of entry e's number; NULL: e */
+    int64_t const* node_index; /* index in `certain` of entry e's number; NULL: e. md_trees.certain is by node, so for it
+                                * this is the node's number in the batch; nodes without children have 0 */
 } md_children;
 #define MD_CHILDREN_INIT \
     { sizeof(md_children), NULL, NULL, 0, NULL, NULL, NULL }
 
 /* The output of md_verify. For request b: accepted[b], the number of accepted nodes, root excluded; these nodes in
  * order from path + b * path_stride, where path_stride is at least the depth of the deepest tree, or from path +
- * offsets[b] if path_stride is 0; next[b], the token that follows them. A request with a row that is not a distribution
- * gets 0 nodes and token -1; other requests are not affected. */
+ * offsets[b] if path_stride is 0; next[b], the token that follows them. A request with logits that are no distribution
+ * gets 0 nodes and token -1; other requests are not affected. Whether probabilities sum to 1 is seen by md_validate
+ * alone. */
 typedef struct md_verdicts {
     size_t size;
     int32_t* path;
@@ -293,8 +297,9 @@ MD_API md_status md_verify_workspace_size(md_method const* method, md_pool* pool
                                           int32_t depth, size_t* bytes);
 
 /* Verifies the trees of a batch. `draft` may be NULL for methods that do not read it. The rows of target and draft have
- * the same kind, dtype and vocabulary, each with its own adjustments: those of `draft` are the ones that its children
- * were drawn with. `workspace`: md_verify_workspace_size bytes, aligned to 16. If it is NULL the call allocates it;
+ * the same kind, dtype (but for candidates) and vocabulary, each with its own adjustments: those of `draft` are the ones
+ * that its children were drawn with, and so are its rows, of all levels, which therefore stay where they are until then.
+ * `workspace`: md_verify_workspace_size bytes, aligned to 16. If it is NULL the call allocates it;
  * otherwise nothing is allocated.
  *
  * MD_INVALID_INPUT names argument, index and value, for: invalid trees, trees of another law than the method's (with
@@ -306,7 +311,8 @@ MD_API md_status md_verify(md_method const* method, md_pool* pool, md_trees cons
                            void* workspace, size_t workspace_size);
 
 /* Checks a batch including its rows; MD_INVALID_INPUT names the first fault. One pass over all rows: for developing an
- * engine, not for every step. */
+ * engine, not for every step. What it cannot know: whether children were drawn at the addresses of their nodes and from
+ * all of the draft's rows, and how many of those that may be certain are. */
 MD_API md_status md_validate(md_method const* method, md_pool* pool, md_trees const* trees, md_rows const* target,
                              md_rows const* draft, md_requests const* requests);
 
@@ -675,7 +681,8 @@ typedef struct md_step_inputs {
 /* The outcome of a request. The arrays are the step's; kept entries are valid until the next md_finish_request. */
 typedef struct md_step_result {
     size_t size;
-    int32_t const* tokens; /* by which the text grows; none if a row was no distribution, or the request only reads */
+    int32_t const* tokens; /* by which the text grows; none if a row that was read was no distribution, or the request only
+                            * reads. Where the draft's root row was none, its tree has no nodes: one token */
     int64_t token_count;
     int32_t const* path; /* the accepted nodes, the root excluded */
     int64_t accepted;
@@ -706,8 +713,9 @@ MD_API md_status md_start_step(md_step* step);
 MD_API md_status md_add_request(md_step* step, md_method const* method, md_step_request const* request,
                                 int32_t* number);
 
-/* Adds a request whose text both models only read, to its end: a piece of a prompt. After all that are decoded. With
- * in_draft of the text's length the draft reads nothing, as of a text that is beyond its context. */
+/* Adds a request whose text both models only read, to its end: a piece of a prompt, without its last token, which is the
+ * root of the first tree. After all that are decoded. With in_draft of the text's length the draft reads nothing, as of a
+ * text that is beyond its context. */
 MD_API md_status md_add_reading(md_step* step, md_step_request const* request, int32_t* number);
 
 /* What the draft reads next: first what its caches lack of the texts, and the roots; then the nodes of the next level
@@ -715,7 +723,8 @@ MD_API md_status md_add_reading(md_step* step, md_step_request const* request, i
 MD_API md_status md_next_level(md_step* step, md_step_inputs* inputs);
 
 /* Draws the children of these nodes. draft: MD_LOGITS, indexed by input (first_row + k) as their masks and biases are;
- * `sampling` is NULL and default_sampling not read, since a step has the parameters of its requests. */
+ * `sampling` is NULL and default_sampling not read, since a step has the parameters of its requests. The rows of all
+ * levels are read again by md_verify_step: with as many candidates, or all tokens, and not in a narrower type. */
 MD_API md_status md_draw_level(md_step* step, md_pool* pool, md_rows const* draft);
 
 /* What the target reads: what its caches lack of the texts, the roots, and the nodes that were drawn. */

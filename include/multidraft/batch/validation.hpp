@@ -142,9 +142,8 @@ namespace detail {
         case batch_argument::tokens:
             return "a token is in the vocabulary, and where the law draws different tokens no other child has it";
         case batch_argument::shape:
-            return "the verifier does not take a tree with this node: see trees_of (one child a node for block "
-                   "verification and speculative sampling, two at most for SpecHub, paths from the root for multi-path "
-                   "block verification)";
+            return "the verifier does not take a tree with this node: block verification and speculative sampling take "
+                   "one child a node, SpecHub two at most, multi-path block verification paths from the root";
         case batch_argument::absent:
             return "no child, and no reason: support_ended where no token was left to draw, padding outside the shape; "
                    "a "
