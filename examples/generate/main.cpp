@@ -426,8 +426,7 @@ int run(int argc, char** argv) {
     if (single.lookup_paths == 0 && !by_block)
         throw std::runtime_error("--lookup-paths 0: only beside a block drafter, named by --drafter");
     if (!by_block && is_from_rows(tree))
-        throw std::runtime_error("--tree " + tree +
-                                 ": chosen from the rows of a block drafter" +
+        throw std::runtime_error("--tree " + tree + ": chosen from the rows of a block drafter" +
                                  (by_head ? ", not of a head of EAGLE-3" : "; name one with --drafter"));
     if (by_lookup && (!one_text || many_texts))
         throw std::runtime_error(mode + ": needs a draft model, named by --draft" +
@@ -447,8 +446,8 @@ int run(int argc, char** argv) {
                                  all_methods()[0].name + "; not by " + method_name);
     // Who names a seed expects the same text again: trees are then chosen by kept times and not by a clock.
     bool const repeatable = seed_option->count() > 0 || !costs.empty();
-    bool const chooses_by_default = tree.empty() && one_text && !shows_trees &&
-                                    (!talks || by_block || by_lookup) && method_option->count() == 0;
+    bool const chooses_by_default =
+        tree.empty() && one_text && !shows_trees && (!talks || by_block || by_lookup) && method_option->count() == 0;
     // By the nodes of each step's tree, not among shapes that are given before.
     bool const chooses_nodes = by_block || by_lookup;
     bool const may_choose = chooses_by_default || tree == "auto" || method_name == "auto";
