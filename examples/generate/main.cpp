@@ -215,7 +215,7 @@ int run(int argc, char** argv) {
         app.add_option("--method", method_name,
                        "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
             ->capture_default_str();
-    app.add_option(
+    auto* const tree_option = app.add_option(
         "--tree", tree,
         "children by level, such as 4x2x2x1; fork:3x4, chain:5, or choices as Medusa and EAGLE publish them, "
         "[[0], [1], [0, 0]]; auto: chosen at each step by the times of the models and what was accepted, no tree among "
@@ -361,6 +361,12 @@ int run(int argc, char** argv) {
         ->check(CLI::IsMember({"auto", "f32", "f16"}))
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
+    if (tree_option->count() > 0 && tree.empty())
+        throw std::runtime_error("--tree '': a shape is wanted, such as 3x1x1, or auto");
+    // An empty argument is no missing one: a script may have meant a question.
+    for (int k = 1; k + 1 < argc; ++k)
+        if (std::string_view(argv[k]) == "--chat" && *argv[k + 1] == '\0')
+            throw std::runtime_error("--chat '': an empty question; --chat alone answers those of standard input");
 
     std::string const mode = mode_of(app);
     bool const talks = chat_option->count() > 0;
@@ -402,7 +408,9 @@ int run(int argc, char** argv) {
     if (by_lookup && method_option->count() == 0) method_name = "naive/lookup";
     method const& how = find_method(method_name);
     if (by_lookup && !drafts_without_model(how.name))
-        throw std::runtime_error("--method " + method_name + ": needs a draft model, named by --draft");
+        throw std::runtime_error("--method " + method_name +
+                                 ": needs a draft model, named by --draft, or a drafter, by --drafter; without either "
+                                 "there are naive/lookup and autoregressive");
     if (by_states && (draft_option->count() > 0 || (by_head && (talks || many_texts)) || search_trees ||
                       dump_decisions || device != "cpu"))
         throw std::runtime_error("--drafter " + drafter + ": not with --draft, " +
@@ -418,11 +426,12 @@ int run(int argc, char** argv) {
     if (single.lookup_paths == 0 && !by_block)
         throw std::runtime_error("--lookup-paths 0: only beside a block drafter, named by --drafter");
     if (!by_block && is_from_rows(tree))
-        throw std::runtime_error("--tree " + tree +
-                                 ": chosen from the rows of a block drafter; name one with --drafter");
+        throw std::runtime_error("--tree " + tree + ": chosen from the rows of a block drafter" +
+                                 (by_head ? ", not of a head of EAGLE-3" : "; name one with --drafter"));
     if (by_lookup && (!one_text || many_texts))
         throw std::runtime_error(mode + ": needs a draft model, named by --draft" +
-                                 (draft_option->count() > 0 ? ", not --draft lookup" : ""));
+                                 (draft_option->count() > 0 ? ", not --draft lookup" : "") +
+                                 (many_texts ? ", or a drafter, by --drafter; or --method autoregressive" : ""));
     if (talks && (shows_trees || perplexity || repeat > 1 || method_name == "auto"))
         throw std::runtime_error("--chat: not with --show-tree, --perplexity, --repeat or --method auto");
     if (talks && tree == "auto" && !by_block && !by_lookup)
@@ -437,8 +446,8 @@ int run(int argc, char** argv) {
                                  all_methods()[0].name + "; not by " + method_name);
     // Who names a seed expects the same text again: trees are then chosen by kept times and not by a clock.
     bool const repeatable = seed_option->count() > 0 || !costs.empty();
-    bool const chooses_by_default = tree.empty() && one_text && !shows_trees &&
-                                    (!talks || by_block || by_lookup) && method_option->count() == 0;
+    bool const chooses_by_default =
+        tree.empty() && one_text && !shows_trees && (!talks || by_block || by_lookup) && method_option->count() == 0;
     // By the nodes of each step's tree, not among shapes that are given before.
     bool const chooses_nodes = by_block || by_lookup;
     bool const may_choose = chooses_by_default || tree == "auto" || method_name == "auto";

@@ -210,7 +210,7 @@ int run(int argc, char** argv) {
     if (target_file.empty()) throw std::runtime_error("--model: a target model is needed, a GGUF file");
     if (draft_file.empty() && (how.needs_draft || compare))
         throw std::runtime_error("--model-draft: " + (compare ? std::string("--compare") : how.name) +
-                                 " needs a draft model");
+                                 " needs a draft model; without one there are naive/lookup and autoregressive");
     bool const many = prompts_option->count() > 0;
     if (prompt_option->count() == 0 && prompt_file.empty() && !many)
         throw std::runtime_error("--prompt or --file: a text to continue is needed, or --prompt-file: several");

@@ -5,6 +5,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "chat_template.hpp"
+
 namespace multidraft::examples {
 
 std::vector<token_id> tokenize(llama_vocab const* vocabulary, std::string_view text, bool special) {
@@ -76,6 +78,12 @@ std::string apply_chat_template(::llama_model const* model, std::string const& n
     if (source == nullptr) throw std::runtime_error("the model has no chat template; name one with --chat-template");
     std::vector<llama_chat_message> chat;
     std::size_t size = 256;
+    // llama.cpp's C interface knows how a template writes messages, not the one that it writes itself.
+    std::string const own = name.empty() ? system_message_in(source) : std::string();
+    if (!own.empty() && (messages.empty() || messages.front().first != "system")) {
+        chat.push_back({"system", own.c_str()});
+        size += own.size();
+    }
     for (auto const& [role, content] : messages) {
         chat.push_back({role.c_str(), content.c_str()});
         size += 2 * (role.size() + content.size());

@@ -31,7 +31,8 @@ std::vector<token_id> end_tokens(llama_vocab const* vocabulary);
 std::optional<std::string> vocabulary_difference(llama_vocab const* target, llama_vocab const* draft);
 
 /// A conversation of role and content, up to where the assistant is to speak, by a template: that of the model where
-/// `name` is empty, or one that llama.cpp knows by that name. Throws `std::runtime_error` where there is none.
+/// `name` is empty, with the system message that it writes itself where there is no other, or one that llama.cpp knows
+/// by that name. Throws `std::runtime_error` where there is none.
 std::string apply_chat_template(::llama_model const* model, std::string const& name,
                                 std::vector<std::pair<std::string, std::string>> const& messages);
 

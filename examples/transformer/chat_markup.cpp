@@ -4,33 +4,9 @@
 #include <cstddef>
 #include <stdexcept>
 
+#include "chat_template.hpp"
+
 namespace multidraft::examples {
-namespace {
-
-constexpr std::string_view begin_mark = "<|im_start|>";
-constexpr std::string_view end_mark = "<|im_end|>";
-
-/// The system message that a template writes itself: between its marks, without expressions.
-std::string system_in(std::string_view source) {
-    std::string const begin = std::string(begin_mark) + "system";
-    for (std::size_t at = 0; (at = source.find(begin, at)) != std::string_view::npos;) {
-        at += begin.size();
-        std::string_view rest = source.substr(at);
-        // The line break as it is, or as it is written in a string.
-        if (rest.starts_with('\n'))
-            rest.remove_prefix(1);
-        else if (rest.starts_with("\\n"))
-            rest.remove_prefix(2);
-        else
-            continue;
-        std::string_view const message = rest.substr(0, rest.find(end_mark));
-        if (message.size() < rest.size() && message.find_first_of("{}") == std::string_view::npos)
-            return std::string(message);
-    }
-    return "";
-}
-
-}  // namespace
 
 chat_markup::chat_markup(std::string_view source, tokenizer const& tokens)
     : tokens_(&tokens), begin_(tokens.control(begin_mark)), end_(tokens.control(end_mark)) {
@@ -42,7 +18,7 @@ chat_markup::chat_markup(std::string_view source, tokenizer const& tokens)
         if (id < 0)
             throw std::runtime_error("the model's chat template has " + std::string(mark) +
                                      ", which is no control token of its vocabulary");
-    default_system_ = system_in(source);
+    default_system_ = system_message_in(source);
 }
 
 void chat_markup::append(std::string_view text, std::vector<token_id>& to) const {

@@ -540,6 +540,34 @@ TEST(batch_step, the_levels_of_a_step_have_one_vocabulary) {
     step.draw(pool, rows_of_batch<float>{logits.data(), 0, 6});
 }
 
+TEST(batch_step, errors_count_rows_as_the_engine_does) {
+    std::vector<token_id> const texts[] = {{1, 2, 3}, {4, 5}};
+    topology const shape = chain(1);
+    std::vector<float> const logits(8 * 8);
+    host_threads const pool(1);
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    step.start();
+    for (auto const& text : texts) step.add({.text = text, .shape = &shape, .seed = text.size()});
+    auto const in = step.next_level();
+    ASSERT_EQ(in.scored.size(), 2U);
+    auto const second = static_cast<std::size_t>(in.scored[1]);  // the root of the second request
+    std::vector<std::int64_t> rows(in.size(), 0);
+    rows[second] = -3;
+    EXPECT_EQ(refusal([&] { step.draw(pool, rows_of_batch<float>{logits.data(), 0, 8, rows.data()}); }),
+              "draft.row_of[" + std::to_string(second) + "] = -3: the row of an entry is not negative");
+    step.draw(pool, rows_of_batch<float>{logits.data(), 0, 8});
+    EXPECT_TRUE(step.next_level().empty());
+    auto const all = step.target_inputs();
+    std::vector<std::int64_t> rows_of_target(all.size(), 0);
+    rows_of_target.back() = -2;  // the node below that root
+    std::string const refused = refusal([&] {
+        step.verify(pool, rows_of_batch<float>{logits.data(), 0, 8, rows_of_target.data()},
+                    rows_of_batch<float>{logits.data(), 0, 8});
+    });
+    std::string const named = "target.row_of[" + std::to_string(all.size() - 1) + "] = -2";
+    EXPECT_EQ(refused.substr(0, named.size()), named) << refused;
+}
+
 TEST(batch_step, is_verified_with_rows_of_the_kind_that_children_were_drawn_from) {
     std::vector<token_id> const text{1, 2};
     topology const shape = chain(2);
@@ -578,10 +606,12 @@ TEST(batch_step, is_verified_with_rows_of_the_kind_that_children_were_drawn_from
     EXPECT_EQ(refused(few(4), whole), "draft.candidates = 0: children were drawn from rows of 4 candidates");
     EXPECT_EQ(refused(few(4), few(3)), "draft.candidates = 3: children were drawn from rows of 4 candidates");
     EXPECT_EQ(refused(whole, few(4)), "draft.candidates = 4: children were drawn from rows of all tokens");
-    EXPECT_EQ(refused(whole, half),
-              "draft.data = logits of another type: children were drawn from logits of 32 bits, which these need not be");
-    EXPECT_EQ(refused(other_half, half),
-              "draft.data = logits of another type: children were drawn from logits of 16 bits, which these need not be");
+    EXPECT_EQ(
+        refused(whole, half),
+        "draft.data = logits of another type: children were drawn from logits of 32 bits, which these need not be");
+    EXPECT_EQ(
+        refused(other_half, half),
+        "draft.data = logits of another type: children were drawn from logits of 16 bits, which these need not be");
     EXPECT_EQ(refused(whole, rows_of_batch<float>{logits.data(), 0, 6}),
               "draft.vocabulary = 6: children were drawn from rows of 8 tokens");
     EXPECT_EQ(refused(half, whole), taken) << "wider numbers hold the same logits";

@@ -182,6 +182,9 @@ class Small(unittest.TestCase):
         self.assertIn("needs a draft model", refused(*target, "--method", "block/iid"))
         self.assertIn("--compare: needs a draft model, named by --draft\n", refused(*target, "--compare"))
         self.assertIn("--search: needs a draft model, named by --draft, not --draft lookup", refused(*target, "--draft", "lookup", "--search"))
+        self.assertIn("an empty question", refused(*target, "--chat", "", text="not a question\n"))
+        self.assertIn("--tree '': a shape is wanted", refused(*target, "--tree", ""))
+        self.assertIn("--prompt-file: needs a draft model, named by --draft, or a drafter, by --drafter", refused(*target, "--prompt-file", "-"))
         self.assertIn("--stop-below: not read by naive/lookup", refused(*target, "--chat", "hello", "--stop-below", "0.3"))
         for more in (("--compare",), ("--search",), ("--dump-decisions",)):
             self.assertIn(f"generate: {more[0]}: not with --chat", refused(*target, "--chat", "hello", *more))

@@ -568,7 +568,7 @@ class Generate(unittest.TestCase):
             self.assertIn("not with a head of EAGLE-3", self.refused(*head, "--method", "auto"))
             again = [objects(*common, "--seed", "4", *head)[0]["token_ids"] for _ in range(2)]  # by kept times
             self.assertEqual(again[0], again[1])
-            self.assertIn("chosen from the rows of a block drafter", self.refused(*head, "--tree", "best"))
+            self.assertIn("chosen from the rows of a block drafter, not of a head of EAGLE-3", self.refused(*head, "--tree", "best"))
             self.assertIn("none/eagle-head: has no config.json",
                           self.refused("--drafter", "eagle", "--target", str(folder / "none" / "target")))
             (folder / "eagle-head" / "model.safetensors").write_bytes(b"")

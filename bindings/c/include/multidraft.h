@@ -121,8 +121,8 @@ typedef struct md_pool md_pool;
 MD_API md_status md_make_pool(int32_t threads, md_pool** pool);
 
 /* An engine's own pool. parallel_for(engine, count, task, call) must call task(call, k) once for every k in [0, count),
- * on any threads and in any order, and return when all have returned: with fewer calls it is MD_SYSTEM. count is at most
- * `concurrency`. */
+ * on any threads and in any order, and return when all have returned: with fewer calls it is MD_SYSTEM. count is at
+ * most `concurrency`. */
 typedef void (*md_task)(void* call, int32_t k);
 typedef void (*md_parallel_for)(void* engine, int32_t count, md_task task, void* call);
 MD_API md_status md_make_pool_over(int32_t concurrency, md_parallel_for parallel_for, void* engine, md_pool** pool);
@@ -251,10 +251,10 @@ typedef struct md_level {
 #define MD_LEVEL_INIT \
     { sizeof(md_level), 0, NULL, NULL, NULL, NULL }
 
-/* The output of md_draft: the children of entry e begin at tokens + e * stride, with space for `stride` children each, or
- * where `first` is given at tokens + first[e], with space for wanted[e]. Where no token is left to draw a child is
- * MD_SUPPORT_ENDED. Beyond wanted[e] it is MD_PADDING up to `stride`; with `first` nothing is written there, and `stride`
- * is not read. */
+/* The output of md_draft: the children of entry e begin at tokens + e * stride, with space for `stride` children each,
+ * or where `first` is given at tokens + first[e], with space for wanted[e]. Where no token is left to draw a child is
+ * MD_SUPPORT_ENDED. Beyond wanted[e] it is MD_PADDING up to `stride`; with `first` nothing is written there, and
+ * `stride` is not read. */
 typedef struct md_children {
     size_t size;
     int32_t* tokens;
@@ -262,8 +262,8 @@ typedef struct md_children {
     int64_t stride;
     int32_t* counts;           /* number drawn for each entry; may be NULL */
     int32_t* certain;          /* number that are certain; may be NULL unless md_method_info.counts_certain */
-    int64_t const* node_index; /* index in `certain` of entry e's number; NULL: e. md_trees.certain is by node, so for it
-                                * this is the node's number in the batch; nodes without children have 0 */
+    int64_t const* node_index; /* index in `certain` of entry e's number; NULL: e. md_trees.certain is by node, so for
+                                * it this is the node's number in the batch; nodes without children have 0 */
 } md_children;
 #define MD_CHILDREN_INIT \
     { sizeof(md_children), NULL, NULL, 0, NULL, NULL, NULL }
@@ -297,10 +297,10 @@ MD_API md_status md_verify_workspace_size(md_method const* method, md_pool* pool
                                           int32_t depth, size_t* bytes);
 
 /* Verifies the trees of a batch. `draft` may be NULL for methods that do not read it. The rows of target and draft have
- * the same kind, dtype (but for candidates) and vocabulary, each with its own adjustments: those of `draft` are the ones
- * that its children were drawn with, and so are its rows, of all levels, which therefore stay where they are until then.
- * `workspace`: md_verify_workspace_size bytes, aligned to 16. If it is NULL the call allocates it;
- * otherwise nothing is allocated.
+ * the same kind, dtype (but for candidates) and vocabulary, each with its own adjustments: those of `draft` are the
+ * ones that its children were drawn with, and so are its rows, of all levels, which therefore stay where they are until
+ * then. `workspace`: md_verify_workspace_size bytes, aligned to 16. If it is NULL the call allocates it; otherwise
+ * nothing is allocated.
  *
  * MD_INVALID_INPUT names argument, index and value, for: invalid trees, trees of another law than the method's (with
  * the methods that verify them), tokens outside the vocabulary, children that the law cannot produce, sampling
@@ -681,8 +681,8 @@ typedef struct md_step_inputs {
 /* The outcome of a request. The arrays are the step's; kept entries are valid until the next md_finish_request. */
 typedef struct md_step_result {
     size_t size;
-    int32_t const* tokens; /* by which the text grows; none if a row that was read was no distribution, or the request only
-                            * reads. Where the draft's root row was none, its tree has no nodes: one token */
+    int32_t const* tokens; /* by which the text grows; none if a row that was read was no distribution, or the request
+                            * only reads. Where the draft's root row was none, its tree has no nodes: one token */
     int64_t token_count;
     int32_t const* path; /* the accepted nodes, the root excluded */
     int64_t accepted;
@@ -713,9 +713,9 @@ MD_API md_status md_start_step(md_step* step);
 MD_API md_status md_add_request(md_step* step, md_method const* method, md_step_request const* request,
                                 int32_t* number);
 
-/* Adds a request whose text both models only read, to its end: a piece of a prompt, without its last token, which is the
- * root of the first tree. After all that are decoded. With in_draft of the text's length the draft reads nothing, as of a
- * text that is beyond its context. */
+/* Adds a request whose text both models only read, to its end: a piece of a prompt, without its last token, which is
+ * the root of the first tree. After all that are decoded. With in_draft of the text's length the draft reads nothing,
+ * as of a text that is beyond its context. */
 MD_API md_status md_add_reading(md_step* step, md_step_request const* request, int32_t* number);
 
 /* What the draft reads next: first what its caches lack of the texts, and the roots; then the nodes of the next level

@@ -16,8 +16,8 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/batch/arguments.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/batch/detail/step_draws.hpp"
 #include "multidraft/batch/detail/step_arrays.hpp"
+#include "multidraft/batch/detail/step_draws.hpp"
 #include "multidraft/batch/detail/step_methods.hpp"
 #include "multidraft/batch/detail/step_rows.hpp"
 #include "multidraft/batch/draft.hpp"
@@ -335,8 +335,7 @@ private:
     void check_adjustments(bool adjusted) const {
         for (std::size_t k = 0; k < groups_.size(); ++k)
             if (methods_.reads_draft(groups_[k].method))
-                for (std::int32_t b = groups_[k].first; b < end_of(k); ++b)
-                    draws_.check(b, trees_, draft_, adjusted);
+                for (std::int32_t b = groups_[k].first; b < end_of(k); ++b) draws_.check(b, trees_, draft_, adjusted);
     }
 
     template <class P, class Rows, class Adjust>
@@ -368,10 +367,14 @@ private:
             mine.first += begin;
             mine.node_index += begin;
             if (!methods_.counts_certain(method)) mine.certain = nullptr;
-            return methods_.draw(method, policy,
-                                 level_batch{end - begin, level.requests + begin, level.nodes + begin,
-                                             level.wanted + begin, level.depths + begin},
-                                 detail::rows_from(rows, begin, 0), requests_.view(), mine);
+            return detail::naming_rows_of(
+                draft_, target_, [&](std::int64_t e) { return level_.node_index[at(begin + e)]; },
+                [&] {
+                    return methods_.draw(method, policy,
+                                         level_batch{end - begin, level.requests + begin, level.nodes + begin,
+                                                     level.wanted + begin, level.depths + begin},
+                                         detail::rows_from(rows, begin, 0), requests_.view(), mine);
+                });
         };
         using error = decltype(draw_entries(std::declval<choice const&>(), 0, 0));
         std::int32_t end = 0;
@@ -397,9 +400,13 @@ private:
             std::int64_t const nodes = trees_.offsets()[first];
             auto const bytes =
                 methods_.workspace_size(method, policy, trees.requests, trees_.largest(), trees_.deepest());
-            return methods_.verify(method, policy, trees, detail::rows_from(p, nodes, first),
-                                   detail::rows_from(q, nodes, first), requests_.view(first),
-                                   verdicts_.out(nodes, first), workspace(verdicts_.scratch.of(bytes)));
+            return detail::naming_rows_of(
+                draft_, target_, [&](std::int64_t i) { return nodes + i; },
+                [&] {
+                    return methods_.verify(method, policy, trees, detail::rows_from(p, nodes, first),
+                                           detail::rows_from(q, nodes, first), requests_.view(first),
+                                           verdicts_.out(nodes, first), workspace(verdicts_.scratch.of(bytes)));
+                });
         };
         return detail::checked(
             policy,

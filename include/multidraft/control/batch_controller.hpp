@@ -102,8 +102,8 @@ public:
         analysis::step_costs const costs{times_.target, times_.draft, each * static_cast<double>(step.size()), 0,
                                          library.inner};
         // With many requests seldom anything is gained, and then the search would take longer than all else here.
-        bool const may_gain = trees_may_gain(most_of_a_node(step), static_cast<std::int32_t>(step.size()),
-                                             options_.nodes, costs);
+        bool const may_gain =
+            trees_may_gain(most_of_a_node(step), static_cast<std::int32_t>(step.size()), options_.nodes, costs);
         rates_.clear();
         unread_.clear();
         named_.assign(requests_.size(), 0);

@@ -38,9 +38,9 @@ concept rows_of_step = whole_rows<Rows> || is_candidate_rows<Rows>;
 
 /// What the draft's rows of a step are, as far as another kind would be another row.
 struct kind_of_rows {
-    index_t vocabulary = 0;       ///< 0: nothing was drawn yet
-    index_t candidates = 0;       ///< of a row; 0: rows of all tokens
-    void const* type = nullptr;   ///< of an entry, by the address of something that each type has
+    index_t vocabulary = 0;      ///< 0: nothing was drawn yet
+    index_t candidates = 0;      ///< of a row; 0: rows of all tokens
+    void const* type = nullptr;  ///< of an entry, by the address of something that each type has
     std::size_t entry_bytes = 0;
 
     kind_of_rows() = default;
@@ -72,6 +72,23 @@ private:
     template <class T>
     static constexpr char of_type = 0;
 };
+
+/// Makes a call of a batch, whose errors count rows by its nodes; here they count them by input, as an engine gives
+/// them: `node(i)` is the node that the call has as number i.
+template <class Node, class Call>
+decltype(auto) naming_rows_of(step_model const& draft, step_model const& target, Node const& node, Call const& call) {
+    try {
+        return call();
+    } catch (invalid_input const& e) {
+        std::string const& argument = e.argument();
+        auto const row = [&](step_model const& model) { return model.reader.row_of_node()[index_of(node(e.index()))]; };
+        for (std::string const member : {"row_of", "allowed_of", "bias_of", "bias"})
+            for (auto const& [name, model] : {std::pair("draft.", &draft), std::pair("target.", &target)})
+                if (e.index() >= 0 && argument == name + member)
+                    throw invalid_input(argument, row(*model), e.value(), e.reason(), e.node());
+        throw;
+    }
+}
 
 /// The nodes of a call: how many there are, and which.
 template <class Node>
