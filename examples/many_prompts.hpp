@@ -201,6 +201,7 @@ int continue_many(Target& target, Draft& draft, Shapes shapes, generation_option
                                             {"steps", m.target_calls},
                                             {"drafted", m.drafted},
                                             {"accepted", m.accepted},
+                                            {"seconds_by_stage", seconds_by_stage(m)},
                                             {"errors", errors}}
                          .dump()
                   << '\n';

@@ -12,6 +12,12 @@
 
 namespace multidraft::examples {
 
+/// Where a run's time went.
+inline nlohmann::ordered_json seconds_by_stage(generation_metrics const& m) {
+    return {{"prompt", m.time.prompt}, {"target", m.time.target}, {"draft", m.time.draft}, {"sample", m.time.sample},
+            {"mask", m.time.mask},     {"verify", m.time.verify}, {"cache", m.time.cache}};
+}
+
 inline char const* name_of(stop_reason reason) {
     switch (reason) {
         case stop_reason::max_tokens:
@@ -65,14 +71,7 @@ inline nlohmann::ordered_json run_as_json(std::string const& method, bool lossle
             {"tokens_per_second", m.tokens_per_second()},
             {"seed", seed},
             {"stopped_by", name_of(g.reason)},
-            {"seconds_by_stage",
-             {{"prompt", m.time.prompt},
-              {"target", m.time.target},
-              {"draft", m.time.draft},
-              {"sample", m.time.sample},
-              {"mask", m.time.mask},
-              {"verify", m.time.verify},
-              {"cache", m.time.cache}}}};
+            {"seconds_by_stage", seconds_by_stage(m)}};
 }
 
 /// Seconds as a fraction of the decoding time, without the prompt's.

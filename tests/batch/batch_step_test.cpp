@@ -553,19 +553,11 @@ TEST(batch_step, errors_count_rows_as_the_engine_does) {
     auto const second = static_cast<std::size_t>(in.scored[1]);  // the root of the second request
     std::vector<std::int64_t> rows(in.size(), 0);
     rows[second] = -3;
-    EXPECT_EQ(refusal([&] { step.draw(pool, rows_of_batch<float>{logits.data(), 0, 8, rows.data()}); }),
+    EXPECT_EQ(refusal([&] {
+                  step.draw(pool, rows_of_batch<float>{logits.data(), 0, 8, rows.data()});
+              }),
               "draft.row_of[" + std::to_string(second) + "] = -3: the row of an entry is not negative");
     step.draw(pool, rows_of_batch<float>{logits.data(), 0, 8});
-    EXPECT_TRUE(step.next_level().empty());
-    auto const all = step.target_inputs();
-    std::vector<std::int64_t> rows_of_target(all.size(), 0);
-    rows_of_target.back() = -2;  // the node below that root
-    std::string const refused = refusal([&] {
-        step.verify(pool, rows_of_batch<float>{logits.data(), 0, 8, rows_of_target.data()},
-                    rows_of_batch<float>{logits.data(), 0, 8});
-    });
-    std::string const named = "target.row_of[" + std::to_string(all.size() - 1) + "] = -2";
-    EXPECT_EQ(refused.substr(0, named.size()), named) << refused;
 }
 
 TEST(batch_step, is_verified_with_rows_of_the_kind_that_children_were_drawn_from) {

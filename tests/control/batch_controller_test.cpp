@@ -254,6 +254,42 @@ TEST(batch_controller, does_not_avoid_trees_whose_calls_were_disturbed) {
     EXPECT_NEAR(tokens / 200, before, 0.1 * before);
 }
 
+TEST(batch_controller, bounds_what_drafts_lose_that_the_times_do_not_tell) {
+    // A draft seems nearly free and takes more than half a call; its time is learnt slowly.
+    step_times const times{analysis::call_cost({{1, 1.0}, {2, 1.0}, {4, 1.0}, {8, 1.0}, {32, 2.0}}),
+                           analysis::call_cost({{1, 1e-6}}),
+                           {{0, 0}}};
+    std::vector<token_id> const ids(64, 0);
+    // Seconds for those that as many tokens take without drafts.
+    auto const loss = [&](double slack, bool by_clock) {
+        batch_controller choices(times, {.nodes = 6, .learns_times = by_clock, .slack = slack, .credit = slack});
+        std::vector<batch_situation> const step{{choices.start(), 100, 1}, {choices.start(), 100, 1}};
+        double seconds = 0;
+        double tokens = 0;
+        for (int k = 0; k < 2000; ++k) {
+            auto const shapes = choices.choose(step);
+            std::vector<topology> const trees(shapes.begin(), shapes.end());
+            std::int32_t rows = 0;
+            for (topology const& tree : trees) rows += tree.size();
+            double const draft = rows > 2 ? 0.6 : 0.0;
+            seconds += 1.0 + draft;
+            choices.learn_target_call(rows, 1.0);
+            if (rows > 2) choices.learn_draft_call(2, draft);
+            for (std::size_t r = 0; r < 2; ++r) {
+                std::vector<node_id> path;
+                if (trees[r].size() > 1 && (k + static_cast<int>(r)) % 3 == 0) path.push_back(1);
+                choices.learn(step[r].request,
+                              {{trees[r].parents(), span<token_id const>(ids).first(at(trees[r].size()))}, path, {}});
+                tokens += static_cast<double>(path.size() + 1);
+            }
+        }
+        return seconds / (tokens / 2);
+    };
+    EXPECT_GT(loss(1e9, true), 1.05) << "without a bound";
+    EXPECT_LT(loss(0.0125, true), 1.03);
+    EXPECT_GT(loss(0.0125, false), 1.1) << "without a clock nothing shows the loss";
+}
+
 TEST(batch_controller, names_bad_input) {
     auto const times = costs()[0];
     auto const refusal = [](std::function<void()> const& call) -> std::string {
@@ -273,6 +309,8 @@ TEST(batch_controller, names_bad_input) {
     has(refusal([&] { batch_controller(times, {.depth = 33}); }), "depth = 33");
     has(refusal([&] { batch_controller(times, {.children = 9}); }), "children = 9");
     has(refusal([&] { batch_controller(times, {.memory = 0}); }), "memory = 0");
+    has(refusal([&] { batch_controller(times, {.slack = -0.1}); }), "slack = -0.1");
+    has(refusal([&] { batch_controller(times, {.credit = -1}); }), "credit = -1");
     has(refusal([&] { batch_controller(times, {.prior = 1}); }), "prior = 1");
     has(refusal([&] { batch_controller(times, {.common = -1}); }), "common = -1");
     has(refusal([&] { batch_controller({times.target, times.draft, {}}); }), "library.size = 0");

@@ -368,7 +368,7 @@ private:
             mine.node_index += begin;
             if (!methods_.counts_certain(method)) mine.certain = nullptr;
             return detail::naming_rows_of(
-                draft_, target_, [&](std::int64_t e) { return level_.node_index[at(begin + e)]; },
+                draft_, [&](std::int64_t e) { return level_.node_index[at(begin + e)]; },
                 [&] {
                     return methods_.draw(method, policy,
                                          level_batch{end - begin, level.requests + begin, level.nodes + begin,
@@ -400,13 +400,9 @@ private:
             std::int64_t const nodes = trees_.offsets()[first];
             auto const bytes =
                 methods_.workspace_size(method, policy, trees.requests, trees_.largest(), trees_.deepest());
-            return detail::naming_rows_of(
-                draft_, target_, [&](std::int64_t i) { return nodes + i; },
-                [&] {
-                    return methods_.verify(method, policy, trees, detail::rows_from(p, nodes, first),
-                                           detail::rows_from(q, nodes, first), requests_.view(first),
-                                           verdicts_.out(nodes, first), workspace(verdicts_.scratch.of(bytes)));
-                });
+            return methods_.verify(method, policy, trees, detail::rows_from(p, nodes, first),
+                                   detail::rows_from(q, nodes, first), requests_.view(first),
+                                   verdicts_.out(nodes, first), workspace(verdicts_.scratch.of(bytes)));
         };
         return detail::checked(
             policy,

@@ -34,6 +34,10 @@ struct batch_controller_options {
     /// Whether times are learnt from the calls of a loop that measures them (`learns_from_calls`): choices then follow
     /// a clock.
     bool learns_times = false;
+    /// Where drafts have lost more than this part of the time of the last steps, some two hundred, against none,
+    /// nothing is drafted until it is recovered; `credit` is an additional allowance, in steps. Both >= 0.
+    double slack = 0.0125;
+    double credit = 2;
 
     static constexpr std::int32_t most_nodes = most_shared_nodes;  ///< the largest budget
 
@@ -44,6 +48,8 @@ struct batch_controller_options {
         if (children < 1 || children > acceptance_history::most_children)
             refuse("children", children, "a node has 1 to 8 children");
         if (!(common >= 0)) refuse("common", common, "a number of nodes is not negative");
+        if (!(slack >= 0)) refuse("slack", slack, "a part of the time is not negative");
+        if (!(credit >= 0)) refuse("credit", credit, "a number of steps is not negative");
     }
 };
 
@@ -56,7 +62,8 @@ struct batch_controller_options {
 /// change, whatever the verifier (not for noise that is fixed by the position in the text, as for `tree_controller`).
 ///
 /// Without drafts nothing is learnt; the common counts then decay, so that drafting is tried again after some hundred
-/// steps.
+/// steps. What rates and times do not tell is bounded: the loss against drafting nothing, by what the steps took where
+/// that is measured and was credible (`batch_controller_options::slack`).
 class batch_controller {
 public:
     /// `times` are those of a step's calls by the rows of all requests together, of a draft in one call by the requests
@@ -101,23 +108,30 @@ public:
         double const each = library.step + (step.size() > 1 ? each_.seconds : 0);
         analysis::step_costs const costs{times_.target, times_.draft, each * static_cast<double>(step.size()), 0,
                                          library.inner};
-        // With many requests seldom anything is gained, and then the search would take longer than all else here.
-        bool const may_gain =
+        bool const searches =
+            scratch_.is_due(step.size()) &&
             trees_may_gain(most_of_a_node(step), static_cast<std::int32_t>(step.size()), options_.nodes, costs);
-        rates_.clear();
-        unread_.clear();
-        named_.assign(requests_.size(), 0);
+        scratch_.rates.clear();
+        scratch_.unread.clear();
+        scratch_.named.assign(requests_.size(), 0);
         for (std::size_t k = 0; k < step.size(); ++k) {
             batch_situation const& one = step[k];
-            std::int32_t const depth = may_gain ? depth_of(one) : 0;
-            rates_.push_back(find(one.request).history.child_rates(depth, options_.children));
-            unread_.push_back(share_of_reading(one));
-            char& named = named_[static_cast<std::size_t>(one.request)];
+            std::int32_t const depth = searches ? depth_of(one) : 0;
+            scratch_.rates.push_back(find(one.request).history.child_rates(depth, options_.children));
+            scratch_.unread.push_back(share_of_reading(one));
+            char& named = scratch_.named[static_cast<std::size_t>(one.request)];
             if (named != 0)
                 refuse("step", static_cast<std::int64_t>(k), one.request, "a request has one part in a step");
             named = 1;
         }
-        chosen_ = share_budget(rates_, may_gain ? options_.nodes : 0, costs, unread_, times_.draft_in_one_call);
+        auto const share = [&](std::int32_t nodes) {
+            return share_budget(scratch_.rates, nodes, costs, scratch_.unread, times_.draft_in_one_call);
+        };
+        chosen_ = share(searches ? options_.nodes : 0);
+        balance_.end_step(options_.learns_times);
+        double const nothing = times_.target(static_cast<std::int32_t>(step.size())) + costs.rest;
+        if (chosen_.seconds - nothing > balance_.allowed(options_.slack, options_.credit, nothing)) chosen_ = share(0);
+        balance_.begin_step(step.size(), nothing, chosen_.seconds, library.step);
         bool drafts = false;
         for (member& one : requests_) one.in_step = false;
         for (std::size_t k = 0; k < step.size(); ++k) {
@@ -126,6 +140,7 @@ public:
             one.shape = chosen_.shapes[k];
             drafts = drafts || chosen_.shapes[k].size() > 1;
         }
+        scratch_.count(step.size(), drafts);
         if (!drafts) common_.pass(1);
         return chosen_.shapes;
     }
@@ -137,6 +152,7 @@ public:
         auto& one = find(request);
         if (!one.in_step) refuse("request", request, "it had no part in the last step");
         one.history.learn(one.shape, outcome);
+        balance_.count_tokens(outcome.path.size() + 1);
         if (one.shape.size() > 1) common_.learn(one.shape, outcome);
     }
 
@@ -145,6 +161,7 @@ public:
     /// tree: the cache of each is read. No tree seems better or worse for it.
     void learn_target_call(std::int32_t rows, double seconds) {
         auto const requests = static_cast<std::int32_t>(chosen_.shapes.size());
+        balance_.count_call(seconds, true);
         if (options_.learns_times && requests > 1 && rows > 0 && seconds >= 0) {
             double const by_rows = times_.target(rows);
             double const found = (seconds - by_rows) / requests - each_.seconds;
@@ -157,7 +174,10 @@ public:
         learn_call(times_.target, rows, seconds);
     }
     /// As `learn_target_call`, of the draft's calls; of one in one call by the requests that draft.
-    void learn_draft_call(std::int32_t rows, double seconds) { learn_call(times_.draft, rows, seconds); }
+    void learn_draft_call(std::int32_t rows, double seconds) {
+        balance_.count_call(seconds, false);
+        learn_call(times_.draft, rows, seconds);
+    }
 
     /// What was expected of the last choice: tokens and seconds.
     [[nodiscard]] shared_budget const& expected() const noexcept { return chosen_; }
@@ -178,6 +198,67 @@ private:
     struct own_seconds {
         double seconds = 0;
         double calls = 0;  ///< from which it was learnt
+    };
+
+    /// What drafts have gained of late, in seconds, against what their tokens would have taken without.
+    class recent_balance {
+    public:
+        /// A step of so many requests, which without drafts takes `nothing`, and of whose `seconds` as expected each
+        /// request has `library`, in no call.
+        void begin_step(std::size_t requests, double nothing, double seconds, double library) noexcept {
+            step_ = {static_cast<double>(requests), nothing, seconds, library * static_cast<double>(requests)};
+        }
+        void count_tokens(std::size_t tokens) noexcept { step_.tokens += static_cast<double>(tokens); }
+        void count_call(double seconds, bool of_target) noexcept {
+            step_.calls += seconds > 0 ? seconds : 0;
+            step_.has_target = step_.has_target || of_target;
+        }
+        /// Counts the step: by its calls, or as it was expected. One with drafts whose calls are unknown says nothing.
+        void end_step(bool by_clock) noexcept {
+            if (step_.tokens == 0) return;
+            bool const drafted = step_.expected > step_.nothing;
+            double seconds = step_.expected;
+            // One of more than twice the time expected was probably disturbed.
+            if (by_clock) seconds = std::clamp(step_.calls + step_.rest, seconds / 2, 2 * seconds);
+            spent_ = kept * spent_ + step_.nothing;
+            gained_ *= kept;
+            if (drafted && (!by_clock || step_.has_target))
+                gained_ += step_.tokens / step_.requests * step_.nothing - seconds;
+            step_ = {};
+        }
+        /// The seconds that the next step may lose. What was gained earlier is no allowance.
+        [[nodiscard]] double allowed(double slack, double credit, double nothing) const noexcept {
+            return std::min(gained_, 0.0) + slack * spent_ + credit * nothing;
+        }
+
+    private:
+        static constexpr double kept = 1 - 1.0 / 200;  ///< from step to step
+        struct one_step {
+            double requests = 1, nothing = 0, expected = 0, rest = 0, calls = 0, tokens = 0;
+            bool has_target = false;
+        };
+        one_step step_;
+        double gained_ = 0;
+        double spent_ = 0;
+    };
+    /// The arrays of a choice, and when trees were last looked for.
+    struct choice_memory {
+        std::vector<analysis::child_rates> rates;
+        std::vector<std::int32_t> unread;
+        std::vector<char> named;
+        std::size_t idle = 0;      ///< steps since the last one with drafts
+        std::size_t requests = 0;  ///< of the last step
+
+        /// While nothing is drafted the search of many requests, which takes longer, is made less often: a step of
+        /// small models is no longer than it. Where there are fewer requests than before it is made at once.
+        [[nodiscard]] bool is_due(std::size_t now) const noexcept {
+            constexpr std::size_t most = 8;
+            return now < requests || idle % std::clamp<std::size_t>(now, 1, most) == 0;
+        }
+        void count(std::size_t now, bool drafts) noexcept {
+            idle = drafts ? 0 : idle + 1;
+            requests = now;
+        }
     };
 
     static constexpr double memory_of_all = 1000;  ///< in steps of single requests
@@ -233,9 +314,8 @@ private:
     acceptance_history common_;   ///< of all requests
     own_seconds each_;
     std::vector<member> requests_;
-    std::vector<analysis::child_rates> rates_;
-    std::vector<std::int32_t> unread_;
-    std::vector<char> named_;
+    recent_balance balance_;
+    choice_memory scratch_;
     shared_budget chosen_;
 };
 

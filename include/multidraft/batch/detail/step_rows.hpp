@@ -73,19 +73,17 @@ private:
     static constexpr char of_type = 0;
 };
 
-/// Makes a call of a batch, whose errors count rows by its nodes; here they count them by input, as an engine gives
-/// them: `node(i)` is the node that the call has as number i.
+/// Draws children, in a call whose errors count rows by its entries; here they count them by input, as an engine gives
+/// them: `node(e)` is the node of entry e.
 template <class Node, class Call>
-decltype(auto) naming_rows_of(step_model const& draft, step_model const& target, Node const& node, Call const& call) {
+decltype(auto) naming_rows_of(step_model const& draft, Node const& node, Call const& call) {
     try {
         return call();
     } catch (invalid_input const& e) {
-        std::string const& argument = e.argument();
-        auto const row = [&](step_model const& model) { return model.reader.row_of_node()[index_of(node(e.index()))]; };
-        for (std::string const member : {"row_of", "allowed_of", "bias_of", "bias"})
-            for (auto const& [name, model] : {std::pair("draft.", &draft), std::pair("target.", &target)})
-                if (e.index() >= 0 && argument == name + member)
-                    throw invalid_input(argument, row(*model), e.value(), e.reason(), e.node());
+        for (char const* const argument : {"draft.row_of", "draft.allowed_of", "draft.bias_of", "draft.bias"})
+            if (e.index() >= 0 && e.argument() == argument)
+                throw invalid_input(argument, draft.reader.row_of_node()[index_of(node(e.index()))], e.value(),
+                                    e.reason(), e.node());
         throw;
     }
 }
