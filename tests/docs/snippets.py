@@ -226,6 +226,7 @@ OPTIONS_OF = {
                     "models/train/features.py"),
     **dict.fromkeys(("models/train/train_drafter.py block models/target build/features build/block --steps 2400",
                      "models/train/train_drafter.py independent models/target build/features build/draft --steps 9000 --from models/draft",
+                     "models/train/train_drafter.py independent models/target build/features build/draft --steps 24000",
                      "models/train/train_drafter.py eagle models/target build/features build/eagle --steps 7200"),
                     "models/train/train_drafter.py"),
     "models/train/check_block_drafter.py models/target build/block": "models/train/check_block_drafter.py",
