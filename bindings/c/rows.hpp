@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -77,7 +78,10 @@ private:
     if (r.adjustments != nullptr)
         refuse(std::string(name) + ".adjustments", "given",
                "candidates have none: leave out what a mask forbids, and add a bias to their logits");
-    return {logits_of<float>(r), r.candidates, r.candidate_count};
+    // What an index does not hold is more than there are tokens, and refused as that.
+    constexpr std::int64_t most = std::numeric_limits<index_t>::max();
+    std::int64_t const count = std::clamp<std::int64_t>(r.candidate_count, 0, most);
+    return {logits_of<float>(r), r.candidates, static_cast<index_t>(count)};
 }
 
 /// Candidates as calls of the library name them.

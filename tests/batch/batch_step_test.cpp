@@ -540,26 +540,6 @@ TEST(batch_step, the_levels_of_a_step_have_one_vocabulary) {
     step.draw(pool, rows_of_batch<float>{logits.data(), 0, 6});
 }
 
-TEST(batch_step, errors_count_rows_as_the_engine_does) {
-    std::vector<token_id> const texts[] = {{1, 2, 3}, {4, 5}};
-    topology const shape = chain(1);
-    std::vector<float> const logits(8 * 8);
-    host_threads const pool(1);
-    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
-    step.start();
-    for (auto const& text : texts) step.add({.text = text, .shape = &shape, .seed = text.size()});
-    auto const in = step.next_level();
-    ASSERT_EQ(in.scored.size(), 2U);
-    auto const second = static_cast<std::size_t>(in.scored[1]);  // the root of the second request
-    std::vector<std::int64_t> rows(in.size(), 0);
-    rows[second] = -3;
-    EXPECT_EQ(refusal([&] {
-                  step.draw(pool, rows_of_batch<float>{logits.data(), 0, 8, rows.data()});
-              }),
-              "draft.row_of[" + std::to_string(second) + "] = -3: the row of an entry is not negative");
-    step.draw(pool, rows_of_batch<float>{logits.data(), 0, 8});
-}
-
 TEST(batch_step, is_verified_with_rows_of_the_kind_that_children_were_drawn_from) {
     std::vector<token_id> const text{1, 2};
     topology const shape = chain(2);

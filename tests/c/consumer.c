@@ -701,6 +701,7 @@ static void test_probabilities(void) {
     target.dtype = draft.dtype = 77;
     CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
                      "target.dtype", "MD_FLOAT16"));
+    target.dtype = MD_FLOAT32;
     draft.dtype = MD_FLOAT16;
     CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
                      "draft.dtype", "one type"));
@@ -1316,6 +1317,7 @@ static void run_steps(engine_request* requests, int32_t count, int32_t wanted, m
     }
     for (int going = 1; going != 0;) {
         CHECK(CALL(md_start_step)(step) == MD_OK);
+        target.adjustments = NULL;
         uint64_t word = 0;  // no inputs are left of the step before
         CHECK(CALL(md_write_step_mask)(step, &word, 0) == MD_OK);
         CHECK(fails_with(CALL(md_write_step_mask)(step, &word, 1), "words.size", "0 words"));

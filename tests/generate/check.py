@@ -539,7 +539,7 @@ class Generate(unittest.TestCase):
                 if tree and "auto" not in tree:  # which drafts where it pays
                     self.assertGreater(one["draft_calls"], one["target_calls"] if "2x2x1" in tree else 0)
                 else:
-                    self.assertEqual(sum(chosen["steps"] for chosen in one["chosen"]), one["target_calls"])
+                    self.assertEqual(sum(chosen["steps"] for chosen in one["trees"]), one["target_calls"])
             self.assertGreater(one["block_efficiency"], 1.2)
             listed = [one["name"] for one in json.loads(run("--list-methods", "--json", *head).stdout)]
             self.assertEqual(len(listed), 7)

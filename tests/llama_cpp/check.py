@@ -20,7 +20,7 @@ KEYS = {"method", "lossless", "text", "token_ids", "tokens", "target_calls", "dr
 KEYS_OF_ONE_OF_MANY = {"prompt", "text", "token_ids", "tokens", "target_calls", "block_efficiency", "seconds_to_first_token",
                        "seconds", "seed", "request", "stopped_by"}
 KEYS_OF_ALL = {"prompts", "parallel", "tokens", "seconds", "tokens_per_second", "seconds_per_token_median",
-               "seconds_per_token_95", "steps", "drafted", "accepted", "errors"}
+               "seconds_per_token_95", "steps", "drafted", "accepted", "seconds_by_stage", "errors"}
 
 
 # Times that are kept are not the user's.

@@ -222,7 +222,7 @@ typedef struct md_rows {
     md_adjustments const* adjustments; /* masks and biases, MD_LOGITS only; NULL: none */
     int32_t const* candidates;         /* of the draft's rows, MD_LOGITS in MD_FLOAT32 without adjustments, on host
                                         * threads: laid out as `data`, increasing within a row; NULL: whole rows */
-    int32_t candidate_count;           /* of each row, 1 to `vocabulary`; ignored without `candidates` */
+    int64_t candidate_count;           /* of each row, 1 to `vocabulary`; ignored without `candidates` */
 } md_rows;
 #define MD_ROWS_INIT \
     { sizeof(md_rows), MD_LOGITS, MD_FLOAT32, NULL, 0, 0, NULL, NULL, MD_SAMPLING_INIT, NULL, NULL, 0 }

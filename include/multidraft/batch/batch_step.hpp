@@ -367,14 +367,10 @@ private:
             mine.first += begin;
             mine.node_index += begin;
             if (!methods_.counts_certain(method)) mine.certain = nullptr;
-            return detail::naming_rows_of(
-                draft_, [&](std::int64_t e) { return level_.node_index[at(begin + e)]; },
-                [&] {
-                    return methods_.draw(method, policy,
-                                         level_batch{end - begin, level.requests + begin, level.nodes + begin,
-                                                     level.wanted + begin, level.depths + begin},
-                                         detail::rows_from(rows, begin, 0), requests_.view(), mine);
-                });
+            return methods_.draw(method, policy,
+                                 level_batch{end - begin, level.requests + begin, level.nodes + begin,
+                                             level.wanted + begin, level.depths + begin},
+                                 detail::rows_from(rows, begin, 0), requests_.view(), mine);
         };
         using error = decltype(draw_entries(std::declval<choice const&>(), 0, 0));
         std::int32_t end = 0;

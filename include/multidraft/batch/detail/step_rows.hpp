@@ -73,21 +73,6 @@ private:
     static constexpr char of_type = 0;
 };
 
-/// Draws children, in a call whose errors count rows by its entries; here they count them by input, as an engine gives
-/// them: `node(e)` is the node of entry e.
-template <class Node, class Call>
-decltype(auto) naming_rows_of(step_model const& draft, Node const& node, Call const& call) {
-    try {
-        return call();
-    } catch (invalid_input const& e) {
-        for (char const* const argument : {"draft.row_of", "draft.allowed_of", "draft.bias_of", "draft.bias"})
-            if (e.index() >= 0 && e.argument() == argument)
-                throw invalid_input(argument, draft.reader.row_of_node()[index_of(node(e.index()))], e.value(),
-                                    e.reason(), e.node());
-        throw;
-    }
-}
-
 /// The nodes of a call: how many there are, and which.
 template <class Node>
 using step_nodes = std::pair<std::int64_t, Node>;
