@@ -319,15 +319,6 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
     return best;
 }
 
-/// Whether some trees may gain: if not, `share_budget` gives roots alone. `each`: at least the rate of n children
-/// divided by n, for every request, level and number of children. A tree of m nodes has m `each` accepted ones at most,
-/// and its rows take as long as the cheapest ones at least. O(nodes), whatever the number of requests.
-[[nodiscard]] inline bool trees_may_gain(double each, std::int32_t requests, std::int32_t nodes,
-                                         analysis::step_costs const& costs) {
-    auto const target = detail::target_seconds(costs, requests, nodes);
-    return each * (target.front() + costs.rest) > requests * detail::cheapest_further(target).front();
-}
-
 /// The same where a child is accepted as often with siblings after it as without: within a level the rates must be
 /// nonincreasing in the rank, and then no other trees of as many levels and nodes have more expected accepted nodes.
 /// Throws `invalid_input` for others, too.
@@ -348,6 +339,15 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
             }
     }
     return share_budget(std::span<analysis::child_rates const>(of_numbers), nodes, costs, unread, draft_in_one_call);
+}
+
+/// Whether some trees may gain: if not, `share_budget` gives roots alone. `each`: at least the rate of n children
+/// divided by n, for every request, level and number of children. A tree of m nodes has m `each` accepted ones at most,
+/// and its rows take as long as the cheapest ones at least. O(nodes), whatever the number of requests.
+[[nodiscard]] inline bool trees_may_gain(double each, std::int32_t requests, std::int32_t nodes,
+                                         analysis::step_costs const& costs) {
+    auto const target = detail::target_seconds(costs, requests, nodes);
+    return each * (target.front() + costs.rest) > requests * detail::cheapest_further(target).front();
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

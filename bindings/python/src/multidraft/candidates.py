@@ -94,6 +94,11 @@ def draft_rows(values: Any) -> tuple[Any, bool, np.ndarray | None, int]:
     return array, is_bfloat16, None, 0
 
 
+def width(values: Any) -> int:
+    """The number of tokens that rows are of."""
+    return values.vocabulary if isinstance(values, Candidates) else int(values.shape[1])
+
+
 def joined(parts: Sequence[Candidates]) -> Candidates:
     """The rows of all parts, one after another. They have as many candidates, of one vocabulary."""
     first = parts[0]

@@ -14,7 +14,7 @@ from ._models import checked_model, checked_rows, float32_rows
 from ._errors import refuse
 from ._intervals import interval
 from .batch import SUPPORT_ENDED, DraftedTree, decided
-from .candidates import Candidates, draft_rows
+from .candidates import Candidates, draft_rows, width
 from .methods import Method, check_shape, laws, method as method_of
 from .tree import Tree, as_tree
 
@@ -128,11 +128,6 @@ def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draf
     return drafted, logits
 
 
-def _width(logits):
-    """The tokens that rows are of."""
-    return None if logits is None else logits.vocabulary if isinstance(logits, Candidates) else logits.shape[1]
-
-
 def _no_rows(nodes, like):
     """Rows of all nodes, of which those of a level are read."""
     if not isinstance(like, Candidates):
@@ -177,7 +172,7 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
         if not level:
             break
         calls += block is None
-        here, block = _level(draft, text, paths, level, depth, tree.depth, block, _width(logits))
+        here, block = _level(draft, text, paths, level, depth, tree.depth, block, None if logits is None else width(logits))
         array, is_bfloat16, few, vocabulary = draft_rows(here)
         values = _as_numpy(array)
         level_rows = here if few is not None else values
@@ -252,7 +247,7 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
         drafted, logits, paths, calls = _grow(chosen, shape, text, draft, of_draft, seed, request, threads)
         result.draft_calls += calls
         present = sorted(paths)
-        scored, features = _target(target, [list(paths[v]) for v in present], _width(logits), observes)
+        scored, features = _target(target, [list(paths[v]) for v in present], None if logits is None else width(logits), observes)
         result.target_calls += 1
         target_rows = np.zeros(len(shape), np.int64)
         target_rows[present] = np.arange(len(present))

@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._arrays import as_float32, as_numpy, four, integer, integers, real, rows, thread_count, two_dimensional
 from ._errors import refuse
-from .candidates import Candidates, draft_rows, joined
+from .candidates import Candidates, draft_rows, joined, width
 from .methods import Method, check_shape, method as find_method
 from .tree import Tree, as_tree
 
@@ -53,10 +53,6 @@ def _inputs(found):
     tokens, positions, requests, entries, offsets, first_row, scored, words = found
     bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little") if words.size else np.zeros(words.shape, np.uint8)
     return StepInputs(tokens, positions, requests, entries, offsets, scored, bits.astype(bool), first_row)
-
-
-def _width(level):
-    return level.vocabulary if isinstance(level, Candidates) else level.shape[1]
 
 
 def _sampling(temperature, top_k, top_p, min_p):
@@ -139,9 +135,11 @@ class Step:
         level: np.ndarray | Candidates
         if few is None:
             level = array = np.array(as_numpy(array), order="C")  # kept until the verification
-            width = two_dimensional("logits", array)[1]
-            if self._levels and width != _width(self._levels[0]):
-                refuse("logits.shape[1]", width, f"the first level has rows of {_width(self._levels[0])} tokens")
+            tokens = two_dimensional("logits", array)[1]
+            if self._levels and tokens != width(self._levels[0]):
+                refuse("logits.shape[1]", tokens, f"the first level has rows of {width(self._levels[0])} tokens")
+            if self._levels and getattr(self._levels[-1], "dtype", array.dtype) != array.dtype:
+                level = array = as_float32(array)  # a step is verified with rows that hold those of all levels
         else:
             level = logits.of_rows(np.arange(len(logits)))
         if self._levels and isinstance(self._levels[0], Candidates) != (few is not None):
