@@ -202,8 +202,9 @@ public:
     }
 
     /// Verifies the trees. `p`: the target's logits, row k for input k of `target_inputs`; `q`: as at the draws. Throws
-    /// as `verify_batch`, and for nodes that were drawn with a mask or a bias and have none now, or the other way
-    /// round, where the verifier reads the draft's rows; or on a stream returns the error. Nothing is verified then.
+    /// as `verify_batch`, and where the verifier reads the draft's rows for nodes that were drawn with a mask or a bias
+    /// and have none now, or the other way round, and for rows of another kind than those of the draws (whole rows or
+    /// as many candidates, of no narrower type); or on a stream returns the error. Nothing is verified then.
     template <detail::step_policy<Methods> P, detail::whole_rows Target, detail::rows_of_step Draft>
     auto verify(P const& policy, Target const& p, Draft const& q) {
         return verify_rows(policy, detail::rows_of_nodes(target_, all_nodes(), p, requests_.sampling),
