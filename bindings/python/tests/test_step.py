@@ -168,25 +168,3 @@ def test_a_step_that_only_reads_draws_from_no_rows():
     inputs = step.next_level()
     step.draw(np.zeros((len(inputs), V), np.float32)[inputs.scored])
     assert step.next_level() is None
-
-
-@pytest.mark.parametrize("kinds", [("float32", "float16"), ("float16", "float32"), ("float16", "float32", "float16")])
-def test_levels_may_have_several_types(kinds):
-    def texts(of_level):
-        step = multidraft.Step()
-        found = []
-        for seed in range(20):
-            step.start()
-            step.add("recursive_rejection/sequential", [1, 2], "2x1x1", seed=seed)
-            level = 0
-            while inputs := step.next_level():
-                # Multiples of a quarter, which all types hold.
-                rows = np.stack([np.round(4 * row([t], True)) / 4 for t in inputs.tokens])
-                step.draw(rows.astype(of_level(level)))
-                level += 1
-            inputs = step.target_inputs()
-            step.verify(np.stack([row([t], False) for t in inputs.tokens]))
-            found.append(step.result(0).tokens.tolist())
-        return found
-
-    assert texts(lambda level: kinds[level % len(kinds)]) == texts(lambda level: "float32")
