@@ -133,7 +133,8 @@ int chat(std::filesystem::path const& model, transformer& target, transformer& d
         if (what.json) {
             auto report = to_json(how, answer, continuation(tokens, answer.tokens), options.seed);
             report["question"] = question;
-            if (!settings().block_drafter.empty()) report["drafter"] = settings().block_drafter;
+            for (std::string const& drafter : {settings().block_drafter, settings().eagle_head})
+                if (!drafter.empty()) report["drafter"] = drafter;
             if (!costs.empty()) report["costs"] = costs;
             std::cout << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
         } else {

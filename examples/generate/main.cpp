@@ -176,9 +176,8 @@ int run(int argc, char** argv) {
                "block-drafter beside it; eagle: its head of EAGLE-3, in the directory eagle-head; or the directory "
                "of one of "
                "them. Both read the target's hidden states; a block drafter drafts all levels in one call. Not "
-               "with --draft, --search, --dump-decisions, --method auto or --device cuda, and a "
-               "head not with --chat or --prompt-file (default of --chat with SmolLM2: the shipped block drafter of "
-               "that)")
+               "with --draft, --search, --dump-decisions, --method auto or --device cuda (default of --chat with "
+               "SmolLM2: the shipped block drafter of that)")
             ->capture_default_str();
     std::int32_t candidates = 0;
     auto* const candidates_option =
@@ -411,11 +410,9 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--method " + method_name +
                                  ": needs a draft model, named by --draft, or a drafter, by --drafter; without either "
                                  "there are naive/lookup and autoregressive");
-    if (by_states && (draft_option->count() > 0 || (by_head && (talks || many_texts)) || search_trees ||
-                      dump_decisions || device != "cpu"))
-        throw std::runtime_error("--drafter " + drafter + ": not with --draft, " +
-                                 (by_head ? "--chat, --prompt-file, " : "") +
-                                 "--search, --dump-decisions or --device cuda");
+    if (by_states && (draft_option->count() > 0 || search_trees || dump_decisions || device != "cpu"))
+        throw std::runtime_error("--drafter " + drafter +
+                                 ": not with --draft, --search, --dump-decisions or --device cuda");
     if (candidates_option->count() > 0 && !by_block)
         throw std::runtime_error("--candidates: of the rows of a block drafter; name one with --drafter");
     if (many_texts && is_from_rows(tree))
@@ -620,6 +617,7 @@ int run(int argc, char** argv) {
         many.shape = shape;
         if (budget_option->count() > 0) many.budget = budget;
         if (by_block) many.drafter = block_drafter_of(target).weights();
+        if (by_head) many.head = eagle_head_of(target).weights();
         many.candidates = single.candidates;
         if (draft_model && !by_states) many.draft = draft.weights();
         if (auto const* const one = first_that_fits(prompts, target.context_limit()); automatic && one != nullptr)

@@ -8,12 +8,14 @@
 
 #include "automatic_trees.hpp"
 #include "generate/block_costs.hpp"
+#include "generate/head_costs.hpp"
 #include "generate/report.hpp"
 #include "many_prompts.hpp"
 #include "multidraft/analysis/configuration_search.hpp"
 #include "multidraft/control/batch_controller.hpp"
 #include "multidraft/decode/batched_block_draft.hpp"
 #include "transformer/batched_block_drafter.hpp"
+#include "transformer/batched_eagle_head.hpp"
 #include "transformer/batched_transformer.hpp"
 
 namespace multidraft::examples {
@@ -91,6 +93,7 @@ step_times times_of_many(transformer& target, transformer& draft, method const& 
                          std::vector<token_id> const& prompt, generation_options const& options,
                          many_options const& many) {
     std::int32_t const rows = std::min(256, many.parallel * (many.budget + 1));
+    if (many.head) return measure_head_times(target, how, prompt, options, rows - 1);
     if (!many.drafter) return measure_times(target, draft, how, prompt, options, rows - 1);
     auto library =
         measure_block_times(target, how, prompt, options, many.budget, many.drafter->config().block_size()).library;
@@ -125,6 +128,11 @@ int generate_many(std::shared_ptr<transformer_weights const> const& target, toke
             batched_block_draft draft(model);
             return run(draft);
         });
+    }
+    if (many.head) {
+        many_targets.expose_features(many.head->target_layers());
+        batched_eagle_head draft(many.head, many.parallel);
+        return run(draft);
     }
     if (many.draft) {
         batched_transformer many_drafts(many.draft, many.parallel);

@@ -13,6 +13,7 @@
 #include "multidraft/decode/options.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "transformer/block_drafter.hpp"
+#include "transformer/eagle_head.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"
 
@@ -22,9 +23,10 @@ namespace multidraft::examples {
 struct many_options {
     std::int32_t parallel = 4;  ///< requests in flight at most
     topology shape;             ///< of every tree
-    /// What drafts: a model, or a block drafter of the target; neither: nothing.
+    /// What drafts: a model, a block drafter of the target or a head of EAGLE-3; none of them: nothing.
     std::shared_ptr<transformer_weights const> draft{};
     std::shared_ptr<block_drafter_weights const> drafter{};
+    std::shared_ptr<eagle_head_weights const> head{};
     std::int32_t candidates = 0;  ///< of a row of the block drafter; 0: all its tokens
     /// With times the trees share a budget instead (`batch_controller`), of that many nodes a request in flight.
     std::optional<step_times> times{};

@@ -10,6 +10,7 @@
 
 #include "multidraft/base/error.hpp"
 #include "transformer/attended.hpp"
+#include "transformer/batched_calls.hpp"
 #include "transformer/host_layers.hpp"
 #include "transformer/key_value_cache.hpp"
 #include "transformer/weights.hpp"
@@ -27,16 +28,6 @@ struct batched_transformer::implementation {
         auto const& c = layers.w.config;
         for (std::int32_t s = 0; s < sequences; ++s)
             caches.emplace_back(c.layers, c.kv_heads, c.head_dim, layers.w.capacity, layers.w.cache);
-    }
-
-    /// The entries that a row attends to: those before the step, its ancestors in the step, its own.
-    void attend(step_inputs const& in, std::size_t k) {
-        path.clear();
-        for (auto row = in.first_row + static_cast<std::int64_t>(k); row != none; row = in.parent_rows[at(row)])
-            path.push_back(in.entry_of_row[at(row)]);
-        attended.add(0, in.first_entries[at(in.requests[k])]);
-        for (std::size_t j = path.size(); j-- > 0;) attended.add(path[j], 1);
-        attended.end_row();
     }
 
     host_layers layers;
@@ -65,24 +56,7 @@ void batched_transformer::forward(step_inputs const& in, std::span<std::int32_t 
                                   std::span<float> logits) {
     auto& my = *implementation_;
     auto const& w = my.layers.w;
-    if (logits.size() != in.scored.size() * at(vocabulary()))
-        refuse("logits.size", logits.size(), "there is a row for each scored input");
-    for (std::size_t k = 0; k < in.size(); ++k) {
-        std::int32_t const b = in.requests[k];
-        if (b < 0 || at(b) >= sequence_of.size())
-            refuse("in.requests", static_cast<std::int64_t>(k), b, "no such request");
-        std::int32_t const s = sequence_of[at(b)];
-        if (s < 0 || s >= sequences()) refuse("sequence_of", b, s, "no such sequence");
-        if (in.tokens[k] < 0 || in.tokens[k] >= vocabulary())
-            throw failed_request(
-                b, "token " + std::to_string(in.tokens[k]) + " is not in [0, " + std::to_string(vocabulary()) + ")");
-        if (in.positions[k] < 0 || in.positions[k] >= w.context_limit)
-            throw failed_request(b, "position " + std::to_string(in.positions[k]) + " is beyond the context of " +
-                                        std::to_string(w.context_limit) + " tokens");
-        if (in.entries[k] < 0 || in.entries[k] >= w.capacity)
-            throw failed_request(b,
-                                 "the tree takes more than the " + std::to_string(w.capacity) + " entries of a cache");
-    }
+    check_step({vocabulary(), w.context_limit, w.capacity}, in, sequence_of, sequences(), logits.size());
     my.layers.shown.clear();
     my.layers.features.clear();
     std::size_t scored = 0;
@@ -95,7 +69,7 @@ void batched_transformer::forward(step_inputs const& in, std::span<std::int32_t 
         for (std::size_t k = first; k < end; ++k) {
             my.rows.push_back(
                 {in.tokens[k], in.positions[k], in.entries[k], &my.caches[at(sequence_of[at(in.requests[k])])]});
-            my.attend(in, k);
+            add_attended(in, k, my.path, my.attended);
             if (scored < in.scored.size() && at(in.scored[scored]) == k) {
                 my.wanted.push_back(static_cast<std::int32_t>(k - first));
                 ++scored;
@@ -114,18 +88,7 @@ std::span<float const> batched_transformer::features() const noexcept { return i
 
 void batched_transformer::keep(std::int32_t sequence, std::int32_t context, std::span<std::int32_t const> entries) {
     auto& my = *implementation_;
-    std::int32_t const capacity = my.layers.w.capacity;
-    if (sequence < 0 || sequence >= sequences())
-        refuse("sequence", sequence, "there are " + std::to_string(sequences()));
-    if (context < 0 || context > capacity)
-        refuse("context", context, "a cache has " + std::to_string(capacity) + " entries");
-    for (std::size_t k = 0; k < entries.size(); ++k) {
-        auto const number = static_cast<std::int64_t>(k);
-        if (entries[k] < 0 || entries[k] >= capacity - context)
-            refuse("entries", number, entries[k], "must be in [0, " + std::to_string(capacity - context) + ")");
-        if (k > 0 && entries[k] <= entries[k - 1])
-            refuse("entries", number, entries[k], "must be larger than the one before");
-    }
+    check_kept_of(sequence, sequences(), my.layers.w.capacity, context, entries);
     for (std::size_t k = 0; k < entries.size(); ++k) {
         std::int32_t const to = context + static_cast<std::int32_t>(k);
         if (context + entries[k] != to) my.caches[at(sequence)].copy(context + entries[k], to);

@@ -38,6 +38,9 @@ public:
 
 private:
     friend class eagle_head_model;
+    friend class batched_eagle_head;
+    friend class eagle_layer;
+    friend struct eagle_text;
     struct implementation;
     std::unique_ptr<implementation const> implementation_;
 };

@@ -53,6 +53,21 @@ def write_block_drafter(directory, tokens):
                 shapes, [("d2t", [token - k for k, token in enumerate(tokens)])])
 
 
+def write_eagle_head(directory):
+    """A small head of EAGLE-3 of the small model, with all of its tokens."""
+    hidden = 64
+    shapes = {"fc.weight": (hidden, 2 * hidden), "midlayer.hidden_norm.weight": (hidden,), "norm.weight": (hidden,)}
+    shapes |= {"midlayer." + name: shape for name, shape in {
+        "input_layernorm.weight": (hidden,), "post_attention_layernorm.weight": (hidden,),
+        "self_attn.q_proj.weight": (64, 2 * hidden), "self_attn.k_proj.weight": (32, 2 * hidden),
+        "self_attn.v_proj.weight": (32, 2 * hidden), "self_attn.o_proj.weight": (hidden, 64),
+        "mlp.gate_proj.weight": (48, hidden), "mlp.up_proj.weight": (48, hidden), "mlp.down_proj.weight": (hidden, 48)}.items()}
+    write_model(directory, {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "vocab_size": 264,
+                            "hidden_size": hidden, "intermediate_size": 48, "num_attention_heads": 2, "num_key_value_heads": 1,
+                            "head_dim": 32, "num_hidden_layers": 1, "num_target_layers": 2, "max_position_embeddings": 512,
+                            "target_layer_ids": [0, 1], "draft_vocab_size": 264}, shapes)
+
+
 class Small(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -151,6 +166,19 @@ class Small(unittest.TestCase):
         self.assertEqual(both["token_ids"], alone["token_ids"])
         self.assertLess(both["target_calls"], alone["target_calls"])
         self.assertNotEqual(both["drafted"], alone["drafted"], "other trees have a part")
+
+    def test_a_head_of_eagle_drafts(self):
+        head = Path(self.folder.name) / "a-head"
+        write_eagle_head(head)
+        common = ("--target", self.model, "--tokens", "20", "--temperature", "0", "--precision", "f32", "--chat")
+        turns = "hello\nwhat 12?\nhello again\n"
+        plain = objects(*common, "--method", "autoregressive", text=turns)
+        for tree in ((), ("--tree", "16x4")):
+            drafted = objects(*common, "--drafter", head, *tree, text=turns)
+            self.assertEqual([one["token_ids"] for one in drafted], [one["token_ids"] for one in plain])
+            for one in drafted:
+                self.assertEqual(one["drafter"], str(head))
+                self.assertGreater(one["draft_calls"], 0)
 
     def test_the_shipped_drafter_is_the_default(self):
         """Only for its target; what that is called decides, for a drafter that does not fit is refused."""

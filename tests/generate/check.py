@@ -561,8 +561,19 @@ class Generate(unittest.TestCase):
                 self.assertEqual(shipped["token_ids"], greedy["token_ids"])
                 self.assertGreater(shipped["block_efficiency"], 1.5)
             self.assertIn("`-> ", run(*common, *head, "--show-tree", "--tree", "2x1").stderr)
+            # Many texts together are those of each alone, by fixed trees, and by a budget in any order of steps.
+            prompts = "\n".join((PROMPT, "A philosopher is", "In the beginning", "the act of"))
+            for at_a_time in ("1", "3"):
+                *found, whole = objects("--prompt-file", "-", *head, "--tokens", "40", "--ignore-eos", "--seed", "4", "--tree", "4x2",
+                                        "--parallel", at_a_time, text=prompts)
+                self.assertEqual((len(found), whole["errors"]), (4, 0))
+                self.assertGreater(whole["drafted"], 0)
+                self.assertEqual(found[0]["token_ids"], texts[0])
+            *found, whole = objects("--prompt-file", "-", *head, "--tokens", "40", "--ignore-eos", "--temperature", "0", "--tree", "auto",
+                                    text=prompts)
+            self.assertEqual(found[0]["token_ids"], greedy["token_ids"])
 
-            for more in (("--draft", str(MODELS / "draft")), ("--search",), ("--dump-decisions",), ("--prompt-file", "-")):
+            for more in (("--draft", str(MODELS / "draft")), ("--search",), ("--dump-decisions",)):
                 self.assertIn("--drafter " + head[1] + ": not with", self.refused(*head, *more), more)
             self.assertIn("not with a head of EAGLE-3", self.refused(*head, "--method", "naive/lookup"))
             self.assertIn("not with a head of EAGLE-3", self.refused(*head, "--method", "auto"))

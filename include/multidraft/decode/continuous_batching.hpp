@@ -41,13 +41,6 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// How a batch is run.
-struct batching_options {
-    /// Tokens of prompts that a step reads at most, of all requests together, >= 1. A longer prompt is read in pieces,
-    /// so that it does not hold up the requests that are decoded.
-    std::int32_t prompt_tokens = 256;
-};
-
 /// The loop over requests that come and go ("continuous batching"): each step is one call of the draft for each level
 /// of all trees, one call of the target for all rows, and one verification.
 ///
@@ -81,6 +74,8 @@ class continuous_batching {
     /// The draft reads the target's features, so that a text's tokens but the last are read before it drafts.
     static constexpr bool by_features = observes_features_of_batch<Draft>;
     static constexpr bool in_one_call = drafts_in_one_call<Draft>;
+    /// A piece of a prompt is then read with its features, when the text is drafted for.
+    static constexpr bool reads_again = reads_again_of_batch<Draft>;
     static_assert(!by_features || exposes_features_of_batch<Target>,
                   "multidraft: this draft observes features, which the target does not expose");
 
@@ -288,7 +283,7 @@ private:
             // Beyond its context the draft reads nothing: it will not draft for this text.
             now_.step.add_reading({.text = r->text.text().first(static_cast<std::size_t>(end)),
                                    .in_target = r->in_target,
-                                   .in_draft = draft_room(*r) > 0 ? r->in_draft : end});
+                                   .in_draft = !reads_again && draft_room(*r) > 0 ? r->in_draft : end});
         }
         for (request const* r : now_.order) now_.sequences.push_back(r->sequence);
     }
@@ -351,7 +346,10 @@ private:
                 shapes_.learn(r.number, {now_.step.trees()(b), now_.step.accepted(b), {}});
             }
             r.in_target = now_.step.in_target(b);
-            if (b < now_.step.decoded() || draft_room(r) > 0) r.in_draft = now_.step.in_draft(b);
+            if constexpr (reads_again)
+                r.in_draft = std::min(now_.step.in_draft(b), models_.draft.current_length(r.sequence));
+            else if (b < now_.step.decoded() || draft_room(r) > 0)
+                r.in_draft = now_.step.in_draft(b);
             if (b >= now_.step.decoded() || r.cancelled) continue;
             auto const tokens = now_.step.tokens(b);
             if (tokens.empty()) {

@@ -58,6 +58,14 @@ concept observes_features_of_batch = requires(D& draft, D const& fixed, std::spa
     draft.observe(sequence, features, sequence);
 };
 
+/// The same of a draft that is called level by level, as a head of EAGLE is, with states of its own where the target's
+/// are not there yet. Features that came since may have made entries out of date: `current_length(sequence)` is the
+/// number of those that need not be read again.
+template <class D>
+concept reads_again_of_batch = observes_features_of_batch<D> && requires(D const& fixed, std::int32_t sequence) {
+    { fixed.current_length(sequence) } -> std::convertible_to<std::int32_t>;
+};
+
 /// Copies the features of the kept nodes of a tree, those of `accepted_text::nodes()`, to `out`, one row after another.
 /// `features` has a row of `width` numbers for each node, as the target's call gave them. In the text node k of them
 /// stands k after the root. For engines without a loop of the library: after a step these rows, and no others, go to

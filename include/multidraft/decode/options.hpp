@@ -65,6 +65,13 @@ struct generation_options {
     step_observer observer{};
 };
 
+/// How the requests of a batch are run (`continuous_batching`).
+struct batching_options {
+    /// Tokens of prompts that a step reads at most, of all requests together, >= 1. A longer prompt is read in pieces,
+    /// so that it does not hold up the requests that are decoded.
+    std::int32_t prompt_tokens = 256;
+};
+
 /// Called with the tokens of each step as they are emitted; returning false ends the generation.
 using token_callback = std::function<bool(std::span<token_id const>)>;
 
