@@ -315,7 +315,7 @@ TEST(batch_controller, names_bad_input) {
     has(refusal([&] { batch_controller(times, {.common = -1}); }), "common = -1");
     has(refusal([&] { batch_controller({times.target, times.draft, {}}); }), "library.size = 0");
     batch_controller choices(times);
-    has(refusal([&] { static_cast<void>(choices.choose({})); }), "rates.size = 0");
+    has(refusal([&] { static_cast<void>(choices.choose({})); }), "step.size = 0");
     std::vector<batch_situation> step{{0, 3, 1}};
     has(refusal([&] { static_cast<void>(choices.choose(step)); }), "request = 0");
     EXPECT_EQ(choices.start(), 0);

@@ -104,6 +104,7 @@ public:
     /// as theirs. Throws `invalid_input` for no entry, a number without a request or named twice, unread tokens
     /// below 1.
     [[nodiscard]] std::span<topology const> choose(std::span<batch_situation const> step) {
+        check(step);
         library_cost const& library = times_.library.front();
         double const each = library.step + (step.size() > 1 ? each_.seconds : 0);
         analysis::step_costs const costs{times_.target, times_.draft, each * static_cast<double>(step.size()), 0,
@@ -111,26 +112,11 @@ public:
         bool const searches =
             scratch_.is_due(step.size()) &&
             trees_may_gain(most_of_a_node(step), static_cast<std::int32_t>(step.size()), options_.nodes, costs);
-        scratch_.rates.clear();
-        scratch_.unread.clear();
-        scratch_.named.assign(requests_.size(), 0);
-        for (std::size_t k = 0; k < step.size(); ++k) {
-            batch_situation const& one = step[k];
-            std::int32_t const depth = searches ? depth_of(one) : 0;
-            scratch_.rates.push_back(find(one.request).history.child_rates(depth, options_.children));
-            scratch_.unread.push_back(share_of_reading(one));
-            char& named = scratch_.named[static_cast<std::size_t>(one.request)];
-            if (named != 0)
-                refuse("step", static_cast<std::int64_t>(k), one.request, "a request has one part in a step");
-            named = 1;
-        }
-        auto const share = [&](std::int32_t nodes) {
-            return share_budget(scratch_.rates, nodes, costs, scratch_.unread, times_.draft_in_one_call);
-        };
-        chosen_ = share(searches ? options_.nodes : 0);
-        balance_.end_step(options_.learns_times);
         double const nothing = times_.target(static_cast<std::int32_t>(step.size())) + costs.rest;
-        if (chosen_.seconds - nothing > balance_.allowed(options_.slack, options_.credit, nothing)) chosen_ = share(0);
+        balance_.end_step(options_.learns_times);
+        if (searches) search(step, costs);
+        if (!searches || chosen_.seconds - nothing > balance_.allowed(options_.slack, options_.credit, nothing))
+            draft_nothing(step.size(), nothing);
         balance_.begin_step(step.size(), nothing, chosen_.seconds, library.step);
         bool drafts = false;
         for (member& one : requests_) one.in_step = false;
@@ -273,6 +259,41 @@ private:
         constexpr std::int32_t foreseen = 32;
         std::int32_t const steps = std::clamp(one.depth / 2 + 1, 1, foreseen);
         return 1 + (one.unread - 1 + steps - 1) / steps;
+    }
+
+    /// Refuses what `choose` says.
+    void check(std::span<batch_situation const> step) {
+        if (step.empty()) refuse("step.size", 0, "a step has one request or more");
+        scratch_.named.assign(requests_.size(), 0);
+        for (std::size_t k = 0; k < step.size(); ++k) {
+            static_cast<void>(find(step[k].request));
+            if (step[k].unread < 1)
+                refuse("unread", static_cast<std::int64_t>(k), step[k].unread, "the draft reads the root at least");
+            char& named = scratch_.named[static_cast<std::size_t>(step[k].request)];
+            if (named != 0)
+                refuse("step", static_cast<std::int64_t>(k), step[k].request, "a request has one part in a step");
+            named = 1;
+        }
+    }
+
+    /// Chooses by the rates of the requests.
+    void search(std::span<batch_situation const> step, analysis::step_costs const& costs) {
+        scratch_.rates.clear();
+        scratch_.unread.clear();
+        for (batch_situation const& one : step) {
+            scratch_.rates.push_back(find(one.request).history.child_rates(depth_of(one), options_.children));
+            scratch_.unread.push_back(share_of_reading(one));
+        }
+        chosen_ = share_budget(scratch_.rates, options_.nodes, costs, scratch_.unread, times_.draft_in_one_call);
+    }
+
+    /// Chooses the roots alone, which take that long.
+    void draft_nothing(std::size_t requests, double seconds) {
+        chosen_.shapes.resize(requests);
+        for (topology& shape : chosen_.shapes)
+            if (shape.size() > 1) shape = topology();
+        chosen_.tokens = static_cast<double>(requests);
+        chosen_.seconds = seconds;
     }
 
     [[nodiscard]] std::int32_t depth_of(batch_situation const& one) const {
