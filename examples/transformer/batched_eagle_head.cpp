@@ -70,7 +70,8 @@ std::int32_t batched_eagle_head::feature_size() const noexcept { return implemen
 void batched_eagle_head::start(std::int32_t sequence) {
     implementation_->check_sequence(sequence);
     auto& its = implementation_->sequences[at(sequence)];
-    its.text.observed = its.current = 0;
+    implementation_->layer.cut(its.text, 0);
+    its.current = 0;
 }
 
 void batched_eagle_head::observe(std::int32_t sequence, std::span<float const> features, std::int32_t first) {

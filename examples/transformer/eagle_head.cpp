@@ -119,7 +119,7 @@ void eagle_head_model::keep(std::int32_t context, std::span<std::int32_t const> 
     for (std::size_t k = 0; k < entries.size(); ++k)
         my.text.move(context + entries[k], context + static_cast<std::int32_t>(k));
     std::int32_t const length = context + static_cast<std::int32_t>(entries.size());
-    if (length < my.length || length == 0) my.text.observed = std::min(my.text.observed, length);
+    if (length < my.length || length == 0) my.layer.cut(my.text, length);
     my.length = length;
 }
 

@@ -119,6 +119,7 @@ eagle_layer::eagle_layer(eagle_head_weights::implementation const& weights)
                 w.head},
                w.threads, w.chooses_threads),
       attended_(block_rows),
+      features_(products.rows_of(w.feature_size())),
       residual_(products.rows_of(w.sizes.hidden)),
       inputs_(products.rows_of(2 * w.sizes.hidden)),
       normed_(products.rows_of(w.sizes.hidden)),
@@ -134,23 +135,52 @@ eagle_layer::eagle_layer(eagle_head_weights::implementation const& weights)
 
 void eagle_layer::observe(eagle_text& text, std::span<float const> features) {
     std::size_t const width = size(w.feature_size());
-    std::size_t left = features.size() / width;
-    auto const all = static_cast<std::int32_t>(left);
-    left = std::min(left, size(std::max(0, w.context_limit - text.observed)));
-    float* to = text.projected.data() + size(text.observed) * text.hidden;
-    float const* from = features.data();
-    while (left > 0) {
-        std::size_t const count = std::min(size(block_rows), left);
-        products.timed(thread_choice::kinds - 1,
-                       [&] { products.multiply(*w.projection, from, static_cast<std::int32_t>(count), to); });
-        to += count * text.hidden;
-        from += count * width;
-        left -= count;
+    std::size_t const count = features.size() / width;
+    std::size_t const kept = std::min(count, size(std::max(0, w.context_limit - text.observed)));
+    text.pending.insert(text.pending.end(), features.begin(),
+                        features.begin() + static_cast<std::ptrdiff_t>(kept * width));
+    text.observed += static_cast<std::int32_t>(count);
+}
+
+void eagle_layer::cut(eagle_text& text, std::int32_t length) {
+    if (length >= text.observed) return;
+    std::size_t const width = size(w.feature_size());
+    auto const count = static_cast<std::int32_t>(text.pending.size() / width);
+    std::int32_t const known = std::min(text.observed, w.context_limit) - count;
+    text.pending.resize(size(std::clamp(length - known, 0, count)) * width);
+    text.observed = length;
+}
+
+void eagle_layer::take_in(std::span<eagle_text* const> texts) {
+    std::size_t const width = size(w.feature_size());
+    for (eagle_text* const text : texts) {
+        std::size_t const count = text->pending.size() / width;
+        std::size_t const first = size(std::min(text->observed, w.context_limit)) - count;
+        for (std::size_t k = 0; k < count; ++k) {
+            std::copy_n(text->pending.data() + k * width, width, features_.data() + places_.size() * width);
+            places_.push_back(text->projected.data() + (first + k) * text->hidden);
+            if (places_.size() == size(block_rows)) take_in_rows();
+        }
+        text->pending.clear();
     }
-    text.observed += all;
+    take_in_rows();
+}
+
+void eagle_layer::take_in_rows() {
+    if (places_.empty()) return;
+    auto const hidden = size(w.sizes.hidden);
+    products.timed(thread_choice::kinds - 1, [&] {
+        products.multiply(*w.projection, features_.data(), static_cast<std::int32_t>(places_.size()), update_.data());
+    });
+    for (std::size_t k = 0; k < places_.size(); ++k) std::copy_n(update_.data() + k * hidden, hidden, places_[k]);
+    places_.clear();
 }
 
 void eagle_layer::forward(std::span<row const> rows, attended_entries const& attended, float* logits) {
+    texts_.clear();
+    for (row const& r : rows)
+        if (texts_.empty() || texts_.back() != r.text) texts_.push_back(r.text);
+    take_in(texts_);
     for (std::size_t first = 0; first < rows.size();) {
         // A block ends before a token that reads a state of the same block.
         std::size_t end = first + 1;

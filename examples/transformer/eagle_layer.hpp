@@ -75,6 +75,7 @@ struct eagle_text {
     key_value_cache cache;
     std::size_t hidden;
     std::int32_t observed = 0;       ///< positions whose features were observed: the first ones
+    std::vector<float> pending;      ///< features of the last ones of them, which nothing has read yet
     aligned_array<float> projected;  ///< by position: what the next token reads of its features
     aligned_array<float> states;     ///< by entry: its own
 };
@@ -97,6 +98,9 @@ public:
     /// counted and not kept.
     void observe(eagle_text& text, std::span<float const> features);
 
+    /// Forgets the features of the positions from `length` on.
+    void cut(eagle_text& text, std::int32_t length);
+
     /// Rows with what each attends to, the first entry of its text and its own included; the logits of those that are
     /// wanted, over the target's tokens, one after another.
     void forward(std::span<row const> rows, attended_entries const& attended, float* logits);
@@ -105,15 +109,20 @@ public:
     drafter_products products;
 
 private:
+    /// Makes what is read of features that are pending.
+    void take_in(std::span<eagle_text* const> texts);
+    void take_in_rows();
     void write_inputs(row const& of, std::size_t r);
     void rotate(float* heads, std::int32_t count, std::int32_t position) const;
     void some_rows(std::span<row const> rows, attended_entries const& attended, std::size_t first, float* logits);
     void write_logits(std::size_t count, float* to);
 
+    std::vector<eagle_text*> texts_;   ///< of a call
+    std::vector<float*> places_;       ///< of features on their way
     std::vector<std::int32_t> going_;  ///< rows of a block whose state is made
     attended_entries attended_;        ///< of these, without the first entry of their text
     attention_groups groups_;
-    aligned_array<float> residual_, inputs_, normed_, update_, queries_, keys_values_, attention_, gate_up_,
+    aligned_array<float> features_, residual_, inputs_, normed_, update_, queries_, keys_values_, attention_, gate_up_,
         activation_, short_rows_;
     std::size_t scores_per_thread_;
     aligned_array<float> scores_;
