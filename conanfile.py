@@ -1,4 +1,4 @@
-"""Conan 2 recipe: `conan create . --build=missing` from a checkout, with no remote; then require multidraft/0.2.0.
+"""Conan 2 recipe: `conan create . --build=missing` from a checkout, with `-nr` also without a network; then require multidraft/0.2.0.
 
 Beside a conandata.yml (tools/release writes one) it packages the archive that this names by address and hash.
 """
@@ -94,6 +94,9 @@ class Multidraft(ConanFile):
         self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs = ["share/cmake/multidraft"]
         self.cpp_info.set_property("pkg_config_name", "multidraft")
-        if not self.options.library:
+        if self.options.library:
+            self.cpp_info.set_property("pkg_config_aliases", ["multidraft-c"])
+            self.cpp_info.libs = ["multidraft"]
+        else:
             self.cpp_info.bindirs = []
             self.cpp_info.libdirs = []

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -709,6 +710,52 @@ TEST(batch_step, a_draft_may_leave_out_what_the_target_reads) {
     EXPECT_EQ(step.target_inputs().size(), 2U);
 }
 
+TEST(batch_step, so_does_a_row_of_the_draft) {
+    // At any level; the text would be the target's without the node's children, but nobody would learn of the fault.
+    for (float const wrong : {std::nanf(""), -std::numeric_limits<float>::infinity()})
+        for (std::int32_t const level : {0, 1}) {
+            auto requests = some_requests();
+            topology const shape = branching({2, 2});
+            batch_step<draft::stratified, verify::nested_ranked_block<law::stratified>> step;
+            cached_model target(target_law, requests.size());
+            cached_model draft(draft_law, requests.size());
+            std::vector<std::size_t> const slot{0, 1, 2, 3, 4};
+            step.start();
+            for (auto& r : requests) step.add({.text = r.text, .shape = &shape, .seed = r.seed});
+            std::int32_t depth = 0;
+            for (auto in = step.next_level(); !in.empty(); in = step.next_level(), ++depth) {
+                draft.forward(in, slot);
+                for (std::size_t k = 0; k < in.size() && depth == level; ++k)
+                    if (in.requests[k] == 2)
+                        std::fill_n(draft.rows.begin() + (in.first_row + static_cast<std::ptrdiff_t>(k)) * vocabulary,
+                                    vocabulary, wrong);
+                step.draw(host_threads(1), draft.view());
+            }
+            target.forward(step.target_inputs(), slot);
+            step.verify(host_threads(2), target.view(), draft.view());
+            for (std::int32_t b = 0; b < 5; ++b) EXPECT_EQ(step.tokens(b).empty(), b == 2) << level;
+            auto const length = static_cast<index_t>(requests[2].text.size());
+            EXPECT_EQ(std::pair(step.in_target(2), step.in_draft(2)), std::pair(length - 1, length - 1));
+            EXPECT_EQ(undecided(step.verdicts(), step.requests()), 1);
+        }
+}
+
+TEST(batch_step, is_begun_again_after_it_was_moved_from) {
+    std::vector<token_id> const text{1, 2, 3};
+    topology const shape = chain(2);
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    step.start();
+    step.add({.text = text, .shape = &shape});
+    auto moved = std::move(step);
+    EXPECT_EQ(moved.next_level().size(), 3U);
+    EXPECT_NE(refusal([&] { static_cast<void>(step.next_level()); }).find("next_level = out of turn"),
+              std::string::npos);
+    EXPECT_NE(refusal([&] { step.add({.text = text}); }).find("add = out of turn"), std::string::npos);
+    step.start();
+    EXPECT_EQ(step.add({.text = text, .shape = &shape}), 0);
+    EXPECT_EQ(step.next_level().size(), 3U);
+}
+
 TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
     batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
     std::vector<token_id> const text{1, 2, 3};
@@ -754,6 +801,10 @@ TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
     EXPECT_NE(refusal([&] { step.draw(pool, rows); }).find("draw = out of turn"), std::string::npos);
     EXPECT_NE(refusal([&] { static_cast<void>(step.target_inputs()); }).find("until `next_level`"), std::string::npos);
     EXPECT_NE(refusal([&] { static_cast<void>(step.tokens(0)); }).find("verified first"), std::string::npos);
+    EXPECT_EQ(refusal([&] { static_cast<void>(step.in_target(0)); }),
+              "in_target = out of turn: the step is verified first");
+    EXPECT_EQ(refusal([&] { static_cast<void>(step.kept_in_draft()); }),
+              "kept_in_draft = out of turn: the step is verified first");
     auto const in = step.next_level();
     EXPECT_EQ(in.size(), 6U);
     EXPECT_EQ(in.scored.size(), 2U);

@@ -1315,7 +1315,7 @@ static void run_steps(engine_request* requests, int32_t count, int32_t wanted, m
         draft.candidates = candidates;
         draft.candidate_count = STEP_CANDIDATES;
     }
-    for (int going = 1; going != 0;) {
+    for (int going = 1; going != 0 && failures == 0;) {  // a library of other methods has failed before
         CHECK(CALL(md_start_step)(step) == MD_OK);
         target.adjustments = NULL;
         uint64_t word = 0;  // no inputs are left of the step before
@@ -1344,7 +1344,7 @@ static void run_steps(engine_request* requests, int32_t count, int32_t wanted, m
         CHECK(fails_with(CALL(md_target_inputs)(step, &in), "step", "grown first"));
         for (;;) {
             CHECK(CALL(md_next_level)(step, &in) == MD_OK);
-            if (in.count == 0) break;
+            if (in.count == 0 || failures > 0) break;
             toy_forward(step, &in, requests, 1, q);
             if (few) toy_candidates(q, in.first_row, in.first_row + in.count, candidates, logits);
             CHECK(CALL(md_draw_level)(step, pool, &draft) == MD_OK);

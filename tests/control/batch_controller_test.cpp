@@ -317,7 +317,7 @@ TEST(batch_controller, names_bad_input) {
     batch_controller choices(times);
     has(refusal([&] { static_cast<void>(choices.choose({})); }), "step.size = 0");
     std::vector<batch_situation> step{{0, 3, 1}};
-    has(refusal([&] { static_cast<void>(choices.choose(step)); }), "request = 0");
+    has(refusal([&] { static_cast<void>(choices.choose(step)); }), "step[0].request = 0: no request");
     EXPECT_EQ(choices.start(), 0);
     EXPECT_EQ(choices.start(), 1);
     choices.end(0);
@@ -325,13 +325,13 @@ TEST(batch_controller, names_bad_input) {
     has(refusal([&] { choices.learn(2, {}); }), "request = 2");
     EXPECT_EQ(choices.start(), 0);
     step[0].unread = 0;
-    has(refusal([&] { static_cast<void>(choices.choose(step)); }), "unread[0] = 0");
+    has(refusal([&] { static_cast<void>(choices.choose(step)); }), "step[0].unread = 0");
     step[0].unread = 1;
     std::vector<batch_situation> twice{{0, 3, 1}, {1, 3, 1}, {0, 0, 1}};
     EXPECT_EQ(choices.start(), 2);
     EXPECT_EQ(choices.start(), 3);
     twice[1].request = 2;
-    has(refusal([&] { static_cast<void>(choices.choose(twice)); }), "step[2] = 0");
+    has(refusal([&] { static_cast<void>(choices.choose(twice)); }), "step[2].request = 0");
     // Outcomes of no tree, and of another one.
     topology const longer = chain(8);
     std::vector<token_id> const tokens(9, 0);

@@ -663,6 +663,20 @@ TEST(controlled_loop, writes_the_greedy_text_at_temperature_0) {
     EXPECT_GT(found.metrics.drafted, 0);
 }
 
+TEST(controlled_loop, has_times_of_each_of_its_verifiers) {
+    table_model<double> target(vocabulary, random_conditional(vocabulary, 11));
+    table_model<double> draft(vocabulary, random_conditional(vocabulary, 12));
+    auto times = costs()[0];
+    times.library = {{1e-6, 1e-7}, {1e-6, 1e-7}, {0, 0}};
+    controller choices(times);
+    EXPECT_EQ(refusal([&] {
+                  static_cast<void>(
+                      make_controlled<draft::iid, verify::recursive_rejection<law::iid>, verify::k_seq<law::iid>>(
+                          target, draft, choices));
+              }),
+              "choices.verifiers = 3: the loop has 2, each with times in step_times::library");
+}
+
 TEST(one_of, refuses_a_number_that_no_verifier_has) {
     table_model<double> target(vocabulary, random_conditional(vocabulary, 11));
     table_model<double> draft(vocabulary, random_conditional(vocabulary, 12));

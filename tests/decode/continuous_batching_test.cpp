@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "multidraft/base/error.hpp"
@@ -260,28 +261,32 @@ TEST(continuous_batching, a_request_that_the_model_cannot_go_on_with_ends_alone)
 }
 
 TEST(continuous_batching, so_does_a_request_whose_rows_are_no_distributions) {
-    auto const broken = [](std::span<token_id const> text) {
-        if (text.size() > 6 && text[0] == 1) return std::vector<double>(vocabulary, std::nan(""));
-        return law_of_target()(text);
+    auto const breaking = [](testing::conditional const& law) -> testing::conditional {
+        return [law](std::span<token_id const> text) {
+            return text.size() > 6 && text[0] == 1 ? std::vector<double>(vocabulary, std::nan("")) : law(text);
+        };
     };
-    model target(vocabulary, broken, 3);
-    model draft(vocabulary, law_of_draft(), 3);
-    host_threads const threads(1);
-    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(2)));
-    std::vector<asked> requests(3);
-    for (std::size_t k = 0; k < 3; ++k) {
-        requests[k].prompt = {static_cast<token_id>(k), 5};
-        requests[k].options.max_tokens = 20;
-        requests[k].options.request = static_cast<std::uint32_t>(k);
-        loop.submit(requests[k].prompt, requests[k].options);
-    }
-    while (loop.step()) {
-    }
-    for (auto const& f : loop.take_finished()) {
-        if (f.ticket == 1)
-            EXPECT_EQ(f.error, "a row of a model is no distribution");
-        else
-            expect_as_alone(f, requests[static_cast<std::size_t>(f.ticket)], chain(2));
+    for (bool const of_draft : {false, true}) {
+        model target(vocabulary, of_draft ? law_of_target() : breaking(law_of_target()), 3);
+        model draft(vocabulary, of_draft ? breaking(law_of_draft()) : law_of_draft(), 3);
+        host_threads const threads(1);
+        auto loop =
+            make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(chain(2)));
+        std::vector<asked> requests(3);
+        for (std::size_t k = 0; k < 3; ++k) {
+            requests[k].prompt = {static_cast<token_id>(k), 5};
+            requests[k].options.max_tokens = 20;
+            requests[k].options.request = static_cast<std::uint32_t>(k);
+            loop.submit(requests[k].prompt, requests[k].options);
+        }
+        while (loop.step()) {
+        }
+        for (auto const& f : loop.take_finished()) {
+            if (f.ticket == 1)
+                EXPECT_EQ(f.error, "a row of a model is no distribution");
+            else
+                expect_as_alone(f, requests[static_cast<std::size_t>(f.ticket)], chain(2));
+        }
     }
 }
 
@@ -406,12 +411,15 @@ TEST(continuous_batching, refusals) {
         static_cast<void>(make_continuous_batching<sampler_type, verifier_type>(t, d, threads, fixed_shapes(), o));
     };
     EXPECT_EQ(refusal([&] { make(target, other); }), "draft.vocabulary = 21: the target has 20 tokens");
-    EXPECT_EQ(refusal([&] { make(target, fewer); }),
-              "draft.sequences = 1: the target has 2, and both are used for a request");
+    EXPECT_EQ(refusal([&] { make(target, fewer); }), "draft.sequences = 1: the target has 2");
     EXPECT_EQ(refusal([&] { make(empty, empty); }), "target.sequences = 0: there is 1 sequence or more");
-    EXPECT_EQ(refusal([&] { make(target, target, {0}); }),
+    EXPECT_EQ(refusal([&] { make(target, target); }),
+              "draft = the target: target and draft are two models, each with caches");
+    model second(vocabulary, law_of_draft(), 2);
+    EXPECT_EQ(refusal([&] { make(target, second, {0}); }),
               "prompt_tokens = 0: a step reads 1 token of a prompt or more");
-    auto loop = make_continuous_batching<sampler_type, verifier_type>(target, target, threads);
+    auto moved = make_continuous_batching<sampler_type, verifier_type>(target, second, threads);
+    auto loop = std::move(moved);
     EXPECT_NE(refusal([&] { loop.submit({}, {}); }).find("prompt.size = 0"), std::string::npos);
     EXPECT_FALSE(loop.step());
 
@@ -422,6 +430,7 @@ TEST(continuous_batching, refusals) {
     EXPECT_EQ(refusal([&] { loop.submit(prompt, options); }),
               "options.observer = a function: steps of many requests are not observed: leave it empty");
     options.observer = {};
+    EXPECT_EQ(refusal([&] { moved.submit(prompt, options); }), "submit = out of turn: the loop was moved from");
     loop.submit(prompt, options);
     EXPECT_EQ(refusal([&] { loop.submit(prompt, options); }),
               "options.request = 0: request 0 has not ended and has this number and this seed, so both would get the "

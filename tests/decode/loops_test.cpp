@@ -6,10 +6,14 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "multidraft/decode/autoregressive.hpp"
+#include "multidraft/decode/best_first_drafter.hpp"
+#include "multidraft/decode/independent_drafter.hpp"
+#include "multidraft/decode/lookup_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -193,6 +197,42 @@ TEST(Loops, CallbackEndsTheText) {
     EXPECT_LE(r.tokens.size(), 3U);
 }
 
+TEST(Loops, ACallbackRunsNoOtherText) {
+    models m;
+    generation_options options;
+    options.max_tokens = 10;
+    auto loop = make_speculative<best_sampler, best_verifier>(m.target, m.draft, chain(2));
+    auto const expected = loop(m.prompt, options).tokens;
+    std::string message;
+    auto const found = loop(m.prompt, options, [&](std::span<token_id const>) {
+        message = refusal([&] { loop(m.prompt, options); });
+        return true;
+    });
+    EXPECT_EQ(message, "loop = out of turn: it generates a text: a callback of it runs no other one");
+    EXPECT_EQ(found.tokens, expected);
+    EXPECT_THROW(loop(m.prompt, options, [](std::span<token_id const>) -> bool { throw std::runtime_error(""); }),
+                 std::runtime_error);
+    EXPECT_EQ(loop(m.prompt, options).tokens, expected);
+}
+
+TEST(Loops, TargetAndDraftAreTwoModels) {
+    models m;
+    std::string const expected = "drafter = the target: target and draft are two models, each with a cache";
+    EXPECT_EQ(refusal([&] { (void)make_speculative<best_sampler, best_verifier>(m.target, m.target, chain(1)); }),
+              expected);
+    using several = independent_drafter<table_model<float>>;
+    EXPECT_EQ(refusal([&] {
+                  (void)make_speculative<verify::naive<law::independent>>(
+                      m.target, several({&m.draft, &m.target}, branching({2})));
+              }),
+              expected);
+    EXPECT_EQ(refusal([&] {
+                  (void)make_speculative<verify::naive<law::deterministic>>(
+                      m.target, with_lookup(best_first_top_drafter(m.target)));
+              }),
+              expected);
+}
+
 TEST(Loops, NothingToDo) {
     models m;
     generation_options options;
@@ -218,6 +258,9 @@ TEST(Loops, BadInputIsNamed) {
     options.sampling.top_p = 0;
     EXPECT_NE(refusal(go).find("top_p = 0"), std::string::npos);
     options.sampling.top_p = 1;
+    options.draft_sampling = sampling_params{.top_k = -1};
+    EXPECT_EQ(refusal(go).find("draft_sampling.top_k = -1"), 0U);
+    options.draft_sampling.reset();
     options.stop_tokens = {-3};
     EXPECT_NE(refusal(go).find("stop_tokens[0] = -3"), std::string::npos);
     table_model<float> other(vocabulary + 1, random_conditional(vocabulary + 1, 1));

@@ -122,6 +122,7 @@ UNTESTED = {
     "tools/setup && cmake -B build -DMULTIDRAFT_BUILD_EXAMPLES=ON && cmake --build build --target acceptance":
         "what ctest runs in was built so",
     "conan create . --build=missing -s compiler.cppstd=20": "the test consumers.conan runs it",
+    "conan create . -nr -s compiler.cppstd=20": "the same without a network",
     "--overlay-ports=ports": "the test consumers.vcpkg uses it",
     "mpirun -n 4 build/examples/sharded --method nested_ranked_block/iid --requests 8 --json":
         "needs MPI; the test examples.sharded runs the program",

@@ -84,6 +84,9 @@ def flags(options):
                 faults.append(f"{name} {text}: is not refused")
             elif "multidraft: not with" not in result.stdout or "docs/floating_point.md" not in result.stdout:
                 faults.append(f"{name} {text}: is refused without saying why:\n{result.stdout}")
+        _, result = build(compiler, ["-O2", "-fno-exceptions"], "arithmetic.cpp", options, "refused")
+        if "multidraft: not with -fno-exceptions" not in result.stdout:
+            faults.append(f"{name} -fno-exceptions: is not refused, or without saying why:\n{result.stdout}")
         found = [(text, {NOTHING}) for text in GOOD] + (FOUND_OF_CLANG if kind == "clang" else [])
         for text, expected in found:
             program, result = build(compiler, ["-O2", "-march=native", *text.split()], "arithmetic.cpp", options, "found")

@@ -583,6 +583,35 @@ TEST(kokkos_verify, answers_none_where_a_candidate_was_not_drawn) {
     EXPECT_EQ(to_host(out.next).at(0), none);
 }
 
+/// By verifiers that read rows at the token, or not; their rows hold nothing there.
+TEST(kokkos_verify, answers_none_for_a_token_outside_the_vocabulary) {
+    std::vector<float> const rows(6, 1.0F / 3);
+    auto const held = to_machine(rows);
+    using rows_type = Kokkos::View<float const**, Kokkos::LayoutRight, memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+    for (token_id const token : {2, 3, 1 << 20}) {
+        tree_arrays const t{{0, 2}, {none, 0}, {0, token}, {0, 0}, {1}, {0}, {1}};
+        machine_trees const m(t);
+        machine_verdicts const out(2, 1);
+        rows_type const of_nodes(held.data(), 2, 3);
+        target_rows const target(kokkos::probabilities_from_views(m.here, m.trees(), of_nodes));
+        draft_rows const draft(kokkos::probabilities_from_views(m.here, m.trees(), of_nodes));
+        verify_batch(m.here, verify::recursive_rejection<law::sequential>{}, drawn_by<law::sequential>(m.trees()),
+                     target, draft, m.requests(), out.of(m.trees()));
+        EXPECT_EQ(to_host(out.next).at(0) == none, token > 2) << token;
+        verify_batch(m.here, verify::naive<law::iid>{}, drawn_by<law::iid>(m.trees()), target,
+                     draft_rows(verify::no_draft_rows{}), m.requests(), out.of(m.trees()));
+        EXPECT_EQ(to_host(out.next).at(0) == none, token > 2) << token;
+        EXPECT_EQ(to_host(out.accepted).at(0) > 0 && token > 2, false);
+    }
+}
+
+TEST(kokkos_verify, refuses_teams_that_the_space_does_not_have) {
+    EXPECT_THROW(static_cast<void>(kokkos::team_policy(space(), 1, {.team_size = -1})), invalid_input);
+    if (on_cpu) {
+        EXPECT_THROW(static_cast<void>(kokkos::team_policy(space(), 1, {.team_size = 1 << 20})), invalid_input);
+    }
+}
+
 /// Verifiers of whole trees, each with its part of the workspace.
 TEST(kokkos_verify, works_in_a_workspace) {
     using verifier = verify::traversal<law::sequential>;

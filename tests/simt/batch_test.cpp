@@ -168,6 +168,16 @@ TEST_F(simt_batch, returns_none_for_parents_that_are_not_a_tree) {
             EXPECT_LE(positions[static_cast<std::size_t>(k)], batch.positions[0] + k) << k;
         }
     }
+    // A token outside the vocabulary, whether the verifier would read rows at it or not.
+    for (token_id const token : {299, 300, 1 << 20}) {
+        mt::batch<float> batch = good;
+        batch.tokens[9] = token;
+        EXPECT_EQ(answer(batch, verify::naive<law::iid>{}) == none, token >= 300) << token;
+        if (token >= 300) {
+            EXPECT_EQ(answer(batch, nested{}), none);
+            EXPECT_EQ(answer(batch, traversal{}), none);
+        }
+    }
 }
 
 // A row without mass below two accepted nodes: the nodes before the fault are not accepted, in either launch.

@@ -18,6 +18,10 @@
     "multidraft: not with -funsafe-math-optimizations, -fassociative-math, -freciprocal-math or -fno-signed-zeros (see docs/floating_point.md)"
 #endif
 
+#if !defined(__cpp_exceptions) && !defined(__EXCEPTIONS) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+#error "multidraft: not with -fno-exceptions: bad input is reported by exceptions; the C library returns statuses"
+#endif
+
 // Names of functions here, and of members of every group.
 #if defined(min) || defined(max)
 #error "multidraft: min and max are macros: define NOMINMAX before windows.h is included"

@@ -64,8 +64,8 @@ namespace MULTIDRAFT_NAMESPACE {
 ///
 /// A text depends neither on the other requests nor on threads, bit for bit. A request whose rows are no distributions
 /// gets no tokens (see `undecided`). Memory is kept: nothing allocates after the largest step. Calls out of turn throw
-/// `invalid_input`. On host threads, with logits in host memory; for logits in device memory: `cuda::batch_step`
-/// (cuda/batch_step.cuh).
+/// `invalid_input`; of a step that was moved from there is `start` alone. On host threads, with logits in host memory;
+/// for logits in device memory: `cuda::batch_step` (cuda/batch_step.cuh).
 template <class Methods>
 class basic_batch_step {
 public:
@@ -185,7 +185,9 @@ public:
     /// order. O(nodes).
     [[nodiscard]] step_inputs target_inputs() {
         require(phase_ == phase::grown || (phase_ == phase::adding && trees_.deepest() == 0 && decoded() == requests()),
-                "target_inputs", "the trees are grown first, until `next_level` returns nothing");
+                "target_inputs",
+                phase_ > phase::grown ? "it was called: `verify` is next, then `start`"
+                                      : "the trees are grown first, until `next_level` returns nothing");
         target_.reader.begin();
         for (std::int32_t b = 0; b < decoded(); ++b) {
             target_.reader.read_text(b, requests_.text[at(b)]);
@@ -234,7 +236,7 @@ public:
 
     /// The tokens by which the text of request b grows: those of the accepted nodes, and the one that follows.
     [[nodiscard]] std::span<token_id const> tokens(std::int32_t b) const {
-        check_verified(b);
+        check_verified(b, "tokens");
         if (b >= decoded()) return {};
         auto const first = verdicts_.first_token[at(b)];
         return {verdicts_.tokens.data() + first, at(verdicts_.first_token[at(b) + 1] - first)};
@@ -242,7 +244,7 @@ public:
 
     /// The accepted nodes of request b in its tree, without the root.
     [[nodiscard]] std::span<node_id const> accepted(std::int32_t b) const {
-        check_verified(b);
+        check_verified(b, "accepted");
         if (b >= decoded()) return {};
         return {verdicts_.path.data() + trees_.offsets()[b], at(verdicts_.accepted[at(b)])};
     }
@@ -250,12 +252,12 @@ public:
     /// How many tokens of the grown text the target's cache holds once the kept entries are in place. Of a request
     /// without tokens (`undecided`) those before the last one, so that it may be added again.
     [[nodiscard]] index_t in_target(std::int32_t b) const {
-        check_verified(b);
+        check_verified(b, "in_target");
         return static_cast<index_t>(requests_.text[at(b)].size()) + (b < decoded() ? kept_tokens(b) : 0);
     }
     /// The same for the draft's cache. It lacks an accepted leaf, and all of a tree without children.
     [[nodiscard]] index_t in_draft(std::int32_t b) const {
-        check_verified(b);
+        check_verified(b, "in_draft");
         if (b >= decoded()) return static_cast<index_t>(requests_.text[at(b)].size());
         if (!draft_.reader.has_read(b)) return draft_.reader.in_cache(b);
         bool const grows = kept_tokens(b) >= 0;
@@ -265,11 +267,11 @@ public:
     /// The entries of the step that the target's caches keep besides those before the trees and the roots: an argument
     /// of `compact_caches`.
     [[nodiscard]] kept_batch kept_in_target() const {
-        return kept(verdicts_.target_cache.entries, verdicts_.accepted, verdicts_.target_cache.roots);
+        return kept("kept_in_target", verdicts_.target_cache, verdicts_.accepted);
     }
     /// The same for the draft's caches.
     [[nodiscard]] kept_batch kept_in_draft() const {
-        return kept(verdicts_.draft_cache.entries, verdicts_.read_by_draft, verdicts_.draft_cache.roots);
+        return kept("kept_in_draft", verdicts_.draft_cache, verdicts_.read_by_draft);
     }
 
     /// The trees, for masks and outputs in engines' formats.
@@ -278,15 +280,15 @@ public:
     [[nodiscard]] verdict_batch verdicts() noexcept { return verdicts_.out(); }
 
 private:
-    enum class phase { adding, drawing, drawn, grown, scoring, verified };
+    enum class phase { moved_from, adding, drawing, drawn, grown, scoring, verified };
 
     static std::size_t at(std::int64_t i) noexcept { return static_cast<std::size_t>(i); }
 
     static void require(bool in_turn, char const* call, char const* what) {
         if (!in_turn) refuse(call, "out of turn", what);
     }
-    void check_verified(std::int32_t b) const {
-        require(phase_ == phase::verified, "tokens", "the step is verified first");
+    void check_verified(std::int32_t b, char const* call) const {
+        require(phase_ == phase::verified, call, "the step is verified first");
         if (b < 0 || b >= requests()) refuse("b", b, "the step has " + std::to_string(requests()) + " requests");
     }
 
@@ -383,7 +385,7 @@ private:
                 return end > begin ? draw_entries(groups_[k].method, begin, end) : error();
             },
             [&] {
-                draws_.draw(level_.node_index, draft_, adjusted, detail::kind_of_rows(rows));
+                draws_.draw(level_, trees_.tokens(), draft_, adjusted, detail::kind_of_rows(rows));
                 phase_ = phase::drawn;
             });
     }
@@ -411,16 +413,16 @@ private:
             [&] {
                 verdicts_.make(at(decoded()), at(trees_.nodes()));
                 return detail::in_turn(groups_.size(), verify_group, [&] {
-                    verdicts_.lay_out(trees_, target_.reader, draft_.reader);
+                    verdicts_.lay_out(trees_, target_.reader, draft_.reader, draws_.refused());
                     phase_ = phase::verified;
                 });
             });
     }
 
-    [[nodiscard]] kept_batch kept(std::vector<index_t> const& entries, std::vector<std::int32_t> const& counts,
-                                  std::vector<std::int64_t> const& roots) const {
-        require(phase_ == phase::verified, "kept", "the step is verified first");
-        return {decoded(), entries.data(), 0, counts.data(), roots.data(), 1, trees_.offsets()};
+    [[nodiscard]] kept_batch kept(char const* call, detail::step_cache const& of,
+                                  std::vector<std::int32_t> const& counts) const {
+        require(phase_ == phase::verified, call, "the step is verified first");
+        return {decoded(), of.entries.data(), 0, counts.data(), of.roots.data(), 1, trees_.offsets()};
     }
 
     Methods methods_{};
@@ -431,7 +433,7 @@ private:
     detail::step_model draft_, target_;
     detail::step_draws draws_;
     detail::step_verdicts verdicts_;
-    phase phase_ = phase::adding;
+    detail::state_left_by_moves<phase::moved_from> phase_{phase::adding};
 };
 
 /// The step of requests that all have one method, known when the program is compiled.

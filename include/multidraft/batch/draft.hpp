@@ -177,7 +177,8 @@ template <execution_policy P>
 /// - `policy`: see `verify_batch`.
 /// - `rows`: `draft_rows` of a `logit_batch` or an `adjusted_batch`; row e is that of entry e.
 /// - `out`: the same tokens as for each entry alone with the same seed, wherever they are drawn. If a row's support is
-///   smaller than the number of children, or the row is not a distribution, the remaining children are `support_ended`;
+///   smaller than the number of children, or the row is not a distribution, the remaining children are `support_ended`,
+///   in the second case all of them, which `batch_step` reports;
 ///   `verify_batch` accepts trees with such children, with the law of the draws: `drawn_by<Sampler::law>(trees)`.
 /// - `scratch`: `draft_workspace_size(policy, entries)` bytes, or none, which excludes grid-wide launches.
 ///

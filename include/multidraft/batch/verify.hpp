@@ -78,9 +78,17 @@ MULTIDRAFT_HD constexpr void require_fit() noexcept {
                   "were drawn from");
 }
 
+/// Whether all tokens of a tree are below the vocabulary, or absent. O(nodes).
+[[nodiscard]] MULTIDRAFT_HD constexpr bool tokens_are_below(tree_view tree, index_t vocabulary) noexcept {
+    bool good = true;
+    for (node_id v = 1; v < tree.size(); ++v) good = good & (tree.tokens[v] < vocabulary);
+    return good;
+}
+
 /// Verifies the tree of request b from rows of its nodes. The group's lanes run inside a launch and do not throw. An
-/// invalid tree (of a padded request, say), one that lacks children without a reason (`is_complete`), one deeper than
-/// the path or too large for the scratch, and whatever the verifier refuses give 0 accepted nodes and the token `none`.
+/// invalid tree (of a padded request, say), one with a token outside the vocabulary, one that lacks children without a
+/// reason (`is_complete`), one deeper than the path or too large for the scratch, and whatever the verifier refuses
+/// give 0 accepted nodes and the token `none`.
 template <verify::verifier Verifier, group G, class Target, class Draft>
 MULTIDRAFT_HD void verify_rows_of(G const& g, Verifier const& verifier, std::int32_t b, tree_batch const& trees,
                                   request_batch const& requests, Target const& target, Draft const& draft,
@@ -89,7 +97,8 @@ MULTIDRAFT_HD void verify_rows_of(G const& g, Verifier const& verifier, std::int
     node_id const nodes = tree.size();
     span<node_id> const path = out.path_of(trees, b);
     verdict answer;
-    bool const is_tree = tree.is_tree() && (verify::children_may_be_left_out<Verifier> || is_complete(tree));
+    bool const is_tree = tree.is_tree() && tokens_are_below(tree, target.size()) &&
+                         (verify::children_may_be_left_out<Verifier> || is_complete(tree));
     std::int32_t const depth = is_tree ? tree.depth(nodes - 1) : 0;
     if (is_tree && static_cast<std::size_t>(depth) <= path.size() &&
         verify::scratch_bytes<Verifier>(nodes, depth) <= scratch.size() &&

@@ -133,7 +133,7 @@ public:
 
     /// Counts the outcome of a request's tree of the last step, also of the root alone, so that old counts decay (the
     /// seconds are not read). Throws `invalid_input` for a number without a request, one that had no part in the last
-    /// step, and an outcome of another shape.
+    /// step, and an outcome whose path is none of its shape; a tree may be smaller, where the draft's support ended.
     void learn(std::int32_t request, step_outcome const& outcome) {
         auto& one = find(request);
         if (!one.in_step) refuse("request", request, "it had no part in the last step");
@@ -266,12 +266,12 @@ private:
         if (step.empty()) refuse("step.size", 0, "a step has one request or more");
         scratch_.named.assign(requests_.size(), 0);
         for (std::size_t k = 0; k < step.size(); ++k) {
-            static_cast<void>(find(step[k].request));
-            if (step[k].unread < 1)
-                refuse("unread", static_cast<std::int64_t>(k), step[k].unread, "the draft reads the root at least");
+            auto const at = [k] { return "step[" + std::to_string(k) + "]"; };
+            if (!is_active(step[k].request))
+                refuse(at() + ".request", step[k].request, "no request in flight has this number");
+            if (step[k].unread < 1) refuse(at() + ".unread", step[k].unread, "the draft reads the root at least");
             char& named = scratch_.named[static_cast<std::size_t>(step[k].request)];
-            if (named != 0)
-                refuse("step", static_cast<std::int64_t>(k), step[k].request, "a request has one part in a step");
+            if (named != 0) refuse(at() + ".request", step[k].request, "a request has one part in a step");
             named = 1;
         }
     }
@@ -322,11 +322,13 @@ private:
         cost.learn(rows, ratio * before, weight_of_call);
     }
 
-    [[nodiscard]] member& find(std::int32_t number) {
+    [[nodiscard]] bool is_active(std::int32_t number) const noexcept {
         auto const k = static_cast<std::size_t>(number);
-        if (number < 0 || k >= requests_.size() || !requests_[k].active)
-            refuse("request", number, "no request in flight has this number");
-        return requests_[k];
+        return number >= 0 && k < requests_.size() && requests_[k].active;
+    }
+    [[nodiscard]] member& find(std::int32_t number) {
+        if (!is_active(number)) refuse("request", number, "no request in flight has this number");
+        return requests_[static_cast<std::size_t>(number)];
     }
 
     step_times times_;

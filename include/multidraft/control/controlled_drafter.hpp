@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/control/controller.hpp"
 #include "multidraft/decode/block_drafter.hpp"
 #include "multidraft/decode/block_model.hpp"
@@ -75,11 +77,16 @@ private:
 /// The loop over trees that a controller chooses, verified by the one of `Verifiers` that it selects. Models and
 /// controller belong to the caller. `make_controlled<draft::stratified, verify::ranked_block<law::stratified>,
 /// verify::nested_ranked_block<law::stratified>>(target, draft, choices)`; `choices.verifier()` is used where there are
-/// several.
+/// several. A controller serves one loop at a time. Throws `invalid_input` for a `controller` with times of another
+/// number of verifiers.
 template <sampler Sampler, verify::verifier... Verifiers, language_model Target, class Draft,
           tree_controller Controller>
 [[nodiscard]] auto make_controlled(Target& target, Draft& draft, Controller& choices) {
     using drafter_type = controlled_drafter<Draft, Sampler, Controller>;
+    if constexpr (requires { choices.verifiers(); })
+        if (choices.verifiers() != sizeof...(Verifiers))
+            refuse("choices.verifiers", choices.verifiers(),
+                   "the loop has " + std::to_string(sizeof...(Verifiers)) + ", each with times in step_times::library");
     drafter_type drafter(draft, choices);
     if constexpr (sizeof...(Verifiers) == 1) {
         return speculative<Target, drafter_type, Verifiers...>(target, std::move(drafter));

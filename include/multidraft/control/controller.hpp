@@ -150,6 +150,8 @@ public:
         return trees_.members[choice_.tree].shape;
     }
 
+    /// How many verifiers there are times of.
+    [[nodiscard]] std::size_t verifiers() const noexcept { return times_.library.size(); }
     /// The verifier of the shape that was chosen last, by its index in `step_times::library`. The reference stays
     /// valid.
     [[nodiscard]] std::int32_t const& verifier() const noexcept { return choice_.verifier; }

@@ -80,8 +80,8 @@ class continuous_batching {
                   "multidraft: this draft observes features, which the target does not expose");
 
 public:
-    /// Throws `invalid_input` for models of different vocabularies, without sequences, or with different numbers of
-    /// them, for features of another size than the draft reads, and for options out of range.
+    /// Throws `invalid_input` for one model as both, models of different vocabularies, without sequences, or with
+    /// different numbers of them, for features of another size than the draft reads, and for options out of range.
     continuous_batching(Target& target, Draft& draft, host_threads const& threads, Shapes shapes = {},
                         batching_options const& options = {})
         : models_{target, draft},
@@ -93,13 +93,14 @@ public:
             refuse("draft.vocabulary", draft.vocabulary(),
                    "the target has " + std::to_string(target.vocabulary()) + " tokens");
         if (target.sequences() < 1) refuse("target.sequences", target.sequences(), "there is 1 sequence or more");
-        if (draft.sequences() != target.sequences())
-            refuse("draft.sequences", draft.sequences(),
-                   "the target has " + std::to_string(target.sequences()) + ", and both are used for a request");
+        if (std::int32_t const of_target = target.sequences(); draft.sequences() != of_target)
+            refuse("draft.sequences", draft.sequences(), "the target has " + std::to_string(of_target));
         if constexpr (by_features)
             if (draft.feature_size() != target.feature_size())
                 refuse("draft.feature_size", draft.feature_size(),
                        "the target exposes " + std::to_string(target.feature_size()) + " numbers for a token");
+        if (static_cast<void const*>(&draft) == static_cast<void const*>(&target))
+            refuse("draft", "the target", "target and draft are two models, each with caches");
         if (options.prompt_tokens < 1)
             refuse("prompt_tokens", options.prompt_tokens, "a step reads 1 token of a prompt or more");
         queues_.free.resize(static_cast<std::size_t>(target.sequences()));
@@ -113,6 +114,7 @@ public:
     /// request that waits or is in flight: both would get the same draws. O(requests that have not ended).
     std::int64_t submit(std::span<token_id const> prompt, generation_options options, token_callback on_tokens = {}) {
         validate(options, prompt, models_.target.vocabulary(), models_.target.context_limit());
+        queues_.check_usable();
         if (options.observer)
             refuse("options.observer", "a function", "steps of many requests are not observed: leave it empty");
         if (auto const* const twin = queues_.with_draws_of(options))

@@ -35,6 +35,9 @@ public:
                 "the draft model has another vocabulary than the target (" + std::to_string(target_vocabulary) + ")");
     }
 
+    /// Whether it is the model at that address.
+    [[nodiscard]] bool is(void const* model) const noexcept { return model_ == model; }
+
     void reset() { model_->keep(0, {}); }
 
     /// Reads a prompt if the model has the positions for it.

@@ -41,7 +41,7 @@ namespace MULTIDRAFT_NAMESPACE {
 ///   then a path below it), as far as the models have read them.
 ///
 /// Optional members: `learn(outcome)` (`learns_from_steps`); `observe(features, positions)` and `feature_size()`
-/// (`observes_features`).
+/// (`observes_features`); `calls(model)`, whether one of its models is at that address: the loop refuses its target.
 template <class D>
 concept drafter = requires {
     typename D::law;
@@ -69,6 +69,11 @@ namespace detail {
 template <class D>
 concept says_what_shape_depends_on = requires {
     { D::shape_depends_on } -> std::convertible_to<shape_depends_on>;
+};
+
+template <class D>
+concept knows_its_models = requires(D const& drafter, void const* model) {
+    { drafter.calls(model) } -> std::convertible_to<bool>;
 };
 
 }  // namespace detail

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
@@ -59,23 +60,16 @@ struct request_queues {
         return nullptr;
     }
 
+    /// Refuses a request for a loop that was moved from.
+    void check_usable() const {
+        if (free.empty() && active.empty()) refuse("submit", "out of turn", "the loop was moved from");
+    }
+
     queue waiting, active;
     std::vector<std::int32_t> free;  ///< sequences
     std::vector<finished_request> finished;
     std::int64_t next_ticket = 0;
     bool in_step = false;  ///< when callbacks may be called
-};
-
-/// True while it lives.
-class set_while {
-public:
-    explicit set_while(bool& flag) noexcept : flag_(flag) { flag_ = true; }
-    ~set_while() { flag_ = false; }
-    set_while(set_while const&) = delete;
-    set_while& operator=(set_while const&) = delete;
-
-private:
-    bool& flag_;
 };
 
 }  // namespace detail

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
@@ -26,13 +27,16 @@ template <class Self>
 class generation_loop {
 public:
     /// Generates, drawing from `source`. Caches are emptied first; `on_tokens` may be empty. Throws `invalid_input`,
-    /// with nothing changed, for a prompt or options that cannot be used (`validate`).
+    /// with nothing changed, for a prompt or options that cannot be used (`validate`), and within a callback of its
+    /// own.
     template <draw_source Source>
     generation operator()(std::span<token_id const> prompt, generation_options const& options, Source& source,
                           token_callback const& on_tokens = {}) {
+        if (runs_) refuse("loop", "out of turn", "it generates a text: a callback of it runs no other one");
         Self& self = static_cast<Self&>(*this);
         auto& target = self.target_model();
         validate(options, prompt, target.vocabulary(), target.context_limit());
+        detail::set_while const running(runs_);
         generation result;
         generation_metrics& m = result.metrics;
         text_state state(prompt, options, on_tokens, target.context_limit());
@@ -57,6 +61,9 @@ public:
         addressed_source source{addressed_uniforms(options.seed, options.request)};
         return (*this)(prompt, options, source, on_tokens);
     }
+
+private:
+    bool runs_ = false;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -56,6 +56,9 @@ public:
     void check(std::int32_t vocabulary) const {
         for (auto const& model : models_) model.check(vocabulary);
     }
+    [[nodiscard]] bool calls(void const* model) const noexcept {
+        return std::any_of(models_.begin(), models_.end(), [&](auto const& one) { return one.is(model); });
+    }
     void reset() {
         for (auto& model : models_) model.reset();
     }

@@ -136,6 +136,9 @@ public:
     }
 
     void check(std::int32_t vocabulary) const { other_.check(vocabulary); }
+    [[nodiscard]] bool calls(void const* model) const noexcept requires detail::knows_its_models<Drafter> {
+        return other_.calls(model);
+    }
     void reset() { other_.reset(); }
     void read(std::span<token_id const> context) { other_.read(context); }
     void observe(std::span<float const> features,

@@ -82,7 +82,7 @@ enum class stop_reason { max_tokens, stop_token, context_limit, callback };
 inline void validate(generation_options const& options, std::span<token_id const> prompt, std::int32_t vocabulary,
                      std::int32_t context_limit) {
     validate(options.sampling);
-    if (options.draft_sampling) validate(*options.draft_sampling);
+    if (options.draft_sampling) detail::validate_member("draft_sampling", *options.draft_sampling);
     if (options.max_tokens < 0) refuse("max_tokens", options.max_tokens, "the number of tokens is 0 or larger");
     if (prompt.empty())
         refuse("prompt.size", 0, "a prompt has one token or more (the start-of-text token alone will do)");

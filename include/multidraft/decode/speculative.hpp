@@ -82,10 +82,13 @@ public:
     static constexpr bool lossless = verify::is_lossless<Verifier>;
 
     /// The target belongs to the caller and must outlive the loop. Throws `invalid_input` for a drafter of another
-    /// vocabulary or of features of another size.
+    /// vocabulary or of features of another size, and for one that drafts with the target itself: each has a cache.
     explicit speculative(Target& target, Drafter drafter, Verifier verifier = {})
         : target_(target), verifier_(std::move(verifier)), tree_(std::move(drafter)) {
         tree_.check(target.vocabulary());
+        if constexpr (detail::knows_its_models<Drafter>)
+            if (tree_.calls(&target))
+                refuse("drafter", "the target", "target and draft are two models, each with a cache");
         if constexpr (with_features)
             if (tree_.feature_size() != target.feature_size())
                 refuse("drafter.feature_size", tree_.feature_size(),

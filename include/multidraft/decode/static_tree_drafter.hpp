@@ -36,6 +36,7 @@ public:
         : draft_(draft), shape_(std::move(shape)), tree_(sampler, std::move(rule)) {}
 
     void check(std::int32_t vocabulary) const { draft_.check(vocabulary); }
+    [[nodiscard]] bool calls(void const* model) const noexcept { return draft_.is(model); }
     void reset() { draft_.reset(); }
     void read(std::span<token_id const> context) { draft_.read(context); }
     void observe(std::span<float const> features,

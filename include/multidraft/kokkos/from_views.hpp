@@ -67,6 +67,9 @@ template <class Batch, class Space, class Rows, class Index>
 void fill_rows(Batch& batch, Rows const& rows, Index const& row_of, std::int64_t wanted, char const* reason) {
     require_access<Space, Rows>();
     static_assert(Rows::rank == 2, "multidraft: rows are a view of rank 2: a row, a token");
+    static_assert(
+        requires(entry_of<Rows> x) { to_real(x); },
+        "multidraft: entries of rows are float, double, or a narrower type that `to_real` reads");
     validate_row_size(rows.extent(1), "rows", ".extent(1)");
     if constexpr (std::is_same_v<Index, no_view>) check_extent(rows, "rows", wanted, reason);
     batch.data = rows.data();
@@ -140,7 +143,8 @@ template <class Space, template <class> class Group, class Rows, class Sampling,
     return batch;
 }
 
-/// The same for the entries of a level: one row per entry.
+/// The same for the entries of a level: one row per entry. A view of sampling parameters has one for each request that
+/// the level names, of which nothing is known here: its extent is not checked.
 template <class Space, template <class> class Group, class Rows, class Sampling, class Index = no_view>
 [[nodiscard]] auto logits_from_views(space_policy<Space, Group> const&, level_batch const& level, Rows const& rows,
                                      Sampling const& sampling, Index const& row_of = {}) {

@@ -33,7 +33,8 @@ struct launch_options {
 
 /// The policy of `teams` teams with scratch for a `Group`, in order with the other work of `space`.
 ///
-/// Throws `invalid_input` for a number of teams that Kokkos cannot count and for a team size below 0.
+/// Throws `invalid_input` for a number of teams that Kokkos cannot count, and for a team size below 0 or, on a CPU,
+/// beyond what the space takes.
 template <template <class> class Group = team_group, class Space>
 [[nodiscard]] Kokkos::TeamPolicy<Space> team_policy(Space const& space, std::size_t teams,
                                                     launch_options const& options) {
@@ -43,6 +44,13 @@ template <template <class> class Group = team_group, class Space>
         refuse("options.team_size", options.team_size, "a team has one member or more; 0: as it suits");
     bool const cpu = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
     int const members = options.team_size > 0 ? options.team_size : (cpu ? 1 : 256);
+    if constexpr (std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>) {
+        int const most =
+            policy(space, 1, 1).team_size_max([](typename policy::member_type const&) {}, Kokkos::ParallelForTag());
+        if (members > most)
+            refuse("options.team_size", options.team_size,
+                   "this space has teams of " + std::to_string(most) + " at most");
+    }
     policy result(space, static_cast<int>(teams), members);
     result.set_scratch_size(
         0, Kokkos::PerTeam(static_cast<int>(Group<typename policy::member_type>::scratch_bytes() + 64)));

@@ -53,7 +53,7 @@ inline constexpr std::int64_t max_shape_nodes = 1 << 20;
 /// `width` chains of `length` tokens that branch at the root ([ImprovingMCSD] 3.2).
 [[nodiscard]] inline topology fork(std::int32_t width, std::int32_t length) {
     if (width < 1) refuse("width", width, "a fork has at least one chain");
-    if (length < 0) refuse("length", length, "a chain has a length");
+    if (length < 0) refuse("length", length, "a chain has 0 nodes below the root or more");
     if (length > max_shape_nodes) refuse("length", length, "the tree would have more than 2^20 nodes");
     std::vector<std::int32_t> factors(static_cast<std::size_t>(length), 1);
     if (length > 0) factors[0] = width;

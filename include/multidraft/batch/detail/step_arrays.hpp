@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
@@ -188,6 +189,30 @@ struct step_cache {
     std::vector<std::int64_t> roots;  ///< the roots' cache entries
 };
 
+/// A state that goes back to `Left` in what was moved from, whose arrays are gone.
+template <auto Left>
+class state_left_by_moves {
+    using state = decltype(Left);
+
+public:
+    explicit state_left_by_moves(state now) noexcept : now_(now) {}
+    state_left_by_moves(state_left_by_moves const&) = default;
+    state_left_by_moves(state_left_by_moves&& other) noexcept : now_(std::exchange(other.now_, Left)) {}
+    state_left_by_moves& operator=(state_left_by_moves const&) = default;
+    state_left_by_moves& operator=(state_left_by_moves&& other) noexcept {
+        now_ = std::exchange(other.now_, Left);
+        return *this;
+    }
+    state_left_by_moves& operator=(state now) noexcept {
+        now_ = now;
+        return *this;
+    }
+    [[nodiscard]] operator state() const noexcept { return now_; }
+
+private:
+    state now_;
+};
+
 /// What a step decided.
 struct step_verdicts {
     std::vector<node_id> path;  ///< at the trees' offsets
@@ -209,8 +234,13 @@ struct step_verdicts {
         accepted.resize(requests);
         next.resize(requests);
     }
-    /// Lays out tokens and kept entries.
-    void lay_out(step_trees const& trees, step_reader const& target, step_reader const& draft) {
+    /// Lays out tokens and kept entries; there are none of `refused` requests.
+    void lay_out(step_trees const& trees, step_reader const& target, step_reader const& draft,
+                 std::vector<std::int32_t> const& refused) {
+        for (std::int32_t const b : refused) {
+            accepted[index_of(b)] = 0;
+            next[index_of(b)] = none;
+        }
         auto const requests = static_cast<std::int32_t>(accepted.size());
         tokens.clear();
         first_token.assign(1, 0);

@@ -21,16 +21,24 @@ class step_draws {
 public:
     void clear() noexcept {
         of_.clear();
+        refused_.clear();
         rows_ = {};
     }
     /// Begins the draws of that many nodes.
     void start(std::int64_t nodes) { of_.assign(index_of(nodes), not_drawn); }
-    /// The children of these nodes were drawn, with the draft's masks and biases of the call if it had some.
-    void draw(std::vector<std::int64_t> const& nodes, step_model const& draft, bool adjusted,
-              kind_of_rows const& rows) noexcept {
-        if (!nodes.empty()) rows_ = rows;
-        for (std::size_t e = 0; e < nodes.size(); ++e) of_[index_of(nodes[e])] = how(draft, e, adjusted);
+    /// The children of a level's nodes were drawn, with the draft's masks and biases of the call if it had some.
+    /// `tokens`: of the nodes of all trees.
+    void draw(step_level const& level, token_id const* tokens, step_model const& draft, bool adjusted,
+              kind_of_rows const& rows) {
+        if (!level.empty()) rows_ = rows;
+        for (std::size_t e = 0; e < level.nodes.size(); ++e) {
+            of_[index_of(level.node_index[e])] = how(draft, e, adjusted);
+            // Every distribution has a token for the first child.
+            if (tokens[level.first[e]] == support_ended) refused_.push_back(level.requests[e]);
+        }
     }
+    /// The requests of which a row was no distribution.
+    [[nodiscard]] std::vector<std::int32_t> const& refused() const noexcept { return refused_; }
     /// Whether any children were.
     [[nodiscard]] bool has_draws() const noexcept {
         return std::any_of(of_.begin(), of_.end(), [](char how) { return how != not_drawn; });
@@ -68,6 +76,7 @@ private:
     }
 
     std::vector<char> of_;  ///< by node
+    std::vector<std::int32_t> refused_;
     kind_of_rows rows_;
 };
 
