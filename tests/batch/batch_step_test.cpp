@@ -737,6 +737,7 @@ TEST(batch_step, so_does_a_row_of_the_draft) {
             auto const length = static_cast<index_t>(requests[2].text.size());
             EXPECT_EQ(std::pair(step.in_target(2), step.in_draft(2)), std::pair(length - 1, length - 1));
             EXPECT_EQ(undecided(step.verdicts(), step.requests()), 1);
+            for (std::int32_t b = 0; b < 5; ++b) EXPECT_EQ(step.is_refused_by_draft(b), b == 2);
         }
 }
 

@@ -249,6 +249,9 @@ public:
         return {verdicts_.path.data() + trees_.offsets()[b], at(verdicts_.accepted[at(b)])};
     }
 
+    /// Whether request b has no tokens since a row of the draft was no distribution.
+    [[nodiscard]] bool is_refused_by_draft(std::int32_t b) const noexcept { return draws_.refuses(b); }
+
     /// How many tokens of the grown text the target's cache holds once the kept entries are in place. Of a request
     /// without tokens (`undecided`) those before the last one, so that it may be added again.
     [[nodiscard]] index_t in_target(std::int32_t b) const {

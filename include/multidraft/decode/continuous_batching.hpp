@@ -281,8 +281,7 @@ private:
                            .in_draft = r.in_draft});
         }
         for (auto const& [r, end] : now_.pieces) {
-            now_.order.push_back(r);
-            // Beyond its context the draft reads nothing: it will not draft for this text.
+            now_.order.push_back(r);  // beyond its context the draft reads nothing: it will not draft for this text
             now_.step.add_reading({.text = r->text.text().first(static_cast<std::size_t>(end)),
                                    .in_target = r->in_target,
                                    .in_draft = !reads_again && draft_room(*r) > 0 ? r->in_draft : end});
@@ -355,7 +354,8 @@ private:
             if (b >= now_.step.decoded() || r.cancelled) continue;
             auto const tokens = now_.step.tokens(b);
             if (tokens.empty()) {
-                end_with(&r, "a row of a model is no distribution");
+                char const* const model = now_.step.is_refused_by_draft(b) ? "draft" : "target";
+                end_with(&r, std::string("a row of the ") + model + " is no distribution");
                 continue;
             }
             count(r, b);

@@ -37,6 +37,9 @@ public:
             if (tokens[level.first[e]] == support_ended) refused_.push_back(level.requests[e]);
         }
     }
+    [[nodiscard]] bool refuses(std::int32_t b) const noexcept {
+        return std::find(refused_.begin(), refused_.end(), b) != refused_.end();
+    }
     /// The requests of which a row was no distribution.
     [[nodiscard]] std::vector<std::int32_t> const& refused() const noexcept { return refused_; }
     /// Whether any children were.
