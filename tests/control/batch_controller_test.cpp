@@ -10,6 +10,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/known_world.hpp"
@@ -112,7 +113,8 @@ TEST(batch_controller, comes_close_to_the_trees_of_the_true_rates) {
         for (std::size_t const requests : {1U, 4U, 16U}) {
             std::vector<double> rates;
             for (std::size_t r = 0; r < requests; ++r) rates.push_back(r % 2 == 0 ? 0.75 : 0.35);
-            batch one{batch_controller(times, {.nodes = 64}), worlds_of(rates, times), 200};
+            // What is best for all together, whoever is slowed.
+            batch one{batch_controller(times, {.nodes = 64, .least_rate = 0}), worlds_of(rates, times), 200};
             one.run(600);
             std::vector<analysis::rank_rates> true_rates;
             for (world const& in : one.worlds) true_rates.push_back(rank_rates_of(in, 6, 4));
@@ -262,7 +264,8 @@ TEST(batch_controller, bounds_what_drafts_lose_that_the_times_do_not_tell) {
     std::vector<token_id> const ids(64, 0);
     // Seconds for those that as many tokens take without drafts.
     auto const loss = [&](double slack, bool by_clock) {
-        batch_controller choices(times, {.nodes = 6, .learns_times = by_clock, .slack = slack, .credit = slack});
+        batch_controller choices(
+            times, {.nodes = 6, .learns_times = by_clock, .slack = slack, .credit = slack, .least_rate = 0});
         std::vector<batch_situation> const step{{choices.start(), 100, 1}, {choices.start(), 100, 1}};
         double seconds = 0;
         double tokens = 0;
@@ -290,6 +293,41 @@ TEST(batch_controller, bounds_what_drafts_lose_that_the_times_do_not_tell) {
     EXPECT_GT(loss(0.0125, false), 1.1) << "without a clock nothing shows the loss";
 }
 
+TEST(batch_controller, no_request_pays_for_the_drafts_of_others) {
+    // Rows are dear, drafts of the first request always accepted, those of the second never.
+    step_times const times{
+        analysis::call_cost({{1, 1.0}, {2, 1.0}, {32, 7.0}}), analysis::call_cost({{1, 0.01}}), {{0, 0}}};
+    double const nothing = times.target(2);
+    std::vector<token_id> const ids(64, 0);
+    // The second request's rate of that without drafts, and the tokens a second of both.
+    auto const rates = [&](double least) {
+        batch_controller choices(times, {.nodes = 12, .least_rate = least});
+        std::vector<batch_situation> const step{{choices.start(), 100, 1}, {choices.start(), 100, 1}};
+        double seconds = 0, tokens = 0;
+        int const steps = 600;
+        for (int k = 0; k < steps; ++k) {
+            auto const chosen = choices.choose(step);
+            std::vector<topology> const trees(chosen.begin(), chosen.end());
+            seconds += choices.expected().seconds;
+            for (std::size_t r = 0; r < 2; ++r) {
+                std::vector<node_id> path;
+                for (node_id v = 0; r == 0 && trees[r].child_count(v) > 0; v = path.back())
+                    path.push_back(trees[r].first_child(v));
+                choices.learn(step[r].request,
+                              {{trees[r].parents(), span<token_id const>(ids).first(at(trees[r].size()))}, path, {}});
+                tokens += static_cast<double>(path.size() + 1);
+            }
+        }
+        return std::pair(steps * nothing / seconds, tokens * nothing / seconds / 2);
+    };
+    auto const free = rates(0);
+    auto const fair = rates(0.9);
+    EXPECT_LT(free.first, 0.75);
+    EXPECT_GE(fair.first, 0.895);
+    EXPECT_GT(fair.second, 1.05) << "and still drafts";
+    EXPECT_GT(free.second, fair.second);
+}
+
 TEST(batch_controller, names_bad_input) {
     auto const times = costs()[0];
     auto const refusal = [](std::function<void()> const& call) -> std::string {
@@ -311,6 +349,7 @@ TEST(batch_controller, names_bad_input) {
     has(refusal([&] { batch_controller(times, {.memory = 0}); }), "memory = 0");
     has(refusal([&] { batch_controller(times, {.slack = -0.1}); }), "slack = -0.1");
     has(refusal([&] { batch_controller(times, {.credit = -1}); }), "credit = -1");
+    has(refusal([&] { batch_controller(times, {.least_rate = 1.1}); }), "least_rate = 1.1");
     has(refusal([&] { batch_controller(times, {.prior = 1}); }), "prior = 1");
     has(refusal([&] { batch_controller(times, {.common = -1}); }), "common = -1");
     has(refusal([&] { batch_controller({times.target, times.draft, {}}); }), "library.size = 0");

@@ -310,6 +310,27 @@ TEST(cheapest_further, is_the_least_slope_to_the_right) {
     }
 }
 
+TEST(shared_budget, leaves_each_request_a_part_of_its_rate) {
+    // One request accepts nearly all, the other nearly nothing.
+    std::vector<child_rates> const rates{{{{0.95}}, {{0.95}}, {{0.95}}, {{0.95}}}, {{{0.01}}}};
+    step_costs const costs{call_cost({{1, 1.0}, {2, 1.0}, {34, 2.0}}), call_cost({{1, 0.01}}), 0, 0};
+    double const nothing = costs.target(2);
+    auto const share = [&](rate_floor const& floor) { return share_budget(rates, 16, costs, {}, false, floor); };
+    auto const best = share({});
+    EXPECT_GT(best.seconds, 1.15 * nothing);
+    for (double const least : {0.9, 0.95}) {
+        auto const fair = share({least});
+        EXPECT_LE(least * fair.seconds, 1.02 * nothing);
+        EXPECT_GT(fair.tokens, 2.5) << least;
+        EXPECT_LT(fair.tokens_per_second(), best.tokens_per_second());
+    }
+    // By what a request has gained so far, or lost.
+    std::vector<double> lost{0, -10};
+    EXPECT_EQ(share({0.9, lost}).shapes, best.shapes);
+    lost = {0.3, 0.3};
+    EXPECT_EQ(share({0.9, lost}).tokens, 2);
+}
+
 TEST(share_budget, names_bad_input) {
     auto const of_numbers = [](child_rates const& rates) {
         return share_budget(std::vector<child_rates>{rates}, 4, costs_of(0.1, 0.1));
@@ -331,6 +352,10 @@ TEST(share_budget, names_bad_input) {
     auto const has = [](std::string const& text, char const* part) {
         EXPECT_NE(text.find(part), std::string::npos) << text;
     };
+    std::vector<child_rates> const one{{{{0.5}}}};
+    std::vector<double> const two(2);
+    EXPECT_THROW(static_cast<void>(share_budget(one, 4, costs_of(0.1, 0.1), {}, false, {1.5})), invalid_input);
+    EXPECT_THROW(static_cast<void>(share_budget(one, 4, costs_of(0.1, 0.1), {}, false, {0.5, two})), invalid_input);
     has(refusal({}, 4), "rates.size = 0");
     for (double const bad : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
         auto costs = costs_of(0.1, 0.1);

@@ -38,6 +38,10 @@ struct batch_controller_options {
     /// nothing is drafted until it is recovered; `credit` is an additional allowance, in steps. Both >= 0.
     double slack = 0.0125;
     double credit = 2;
+    /// Of the rate that a request would have among as many without drafts, what it keeps at least, as far as can be
+    /// foreseen, in [0, 1]; 0: whatever is best for all together. Rows make a step longer, also for a request whose own
+    /// drafts do not pay.
+    double least_rate = 0.9;
 
     static constexpr std::int32_t most_nodes = most_shared_nodes;  ///< the largest budget
 
@@ -50,6 +54,7 @@ struct batch_controller_options {
         if (!(common >= 0)) refuse("common", common, "a number of nodes is not negative");
         if (!(slack >= 0)) refuse("slack", slack, "a part of the time is not negative");
         if (!(credit >= 0)) refuse("credit", credit, "a number of steps is not negative");
+        if (!(least_rate >= 0 && least_rate <= 1)) refuse("least_rate", least_rate, "a part of a rate is in [0, 1]");
     }
 };
 
@@ -87,6 +92,7 @@ public:
         one.history.begin_as(common_, options_.common);
         one.active = true;
         one.in_step = false;
+        one.lost = 0;
         one.shape = topology();
         return static_cast<std::int32_t>(free);
     }
@@ -114,6 +120,9 @@ public:
             trees_may_gain(most_of_a_node(step), static_cast<std::int32_t>(step.size()), options_.nodes, costs);
         double const nothing = times_.target(static_cast<std::int32_t>(step.size())) + costs.rest;
         balance_.end_step(options_.learns_times);
+        for (member& one : requests_)
+            if (one.in_step && one.tokens > 0)
+                one.lost += options_.least_rate * balance_.took() - one.tokens * balance_.took_nothing();
         if (searches) search(step, costs);
         if (!searches || chosen_.seconds - nothing > balance_.allowed(options_.slack, options_.credit, nothing))
             draft_nothing(step.size(), nothing);
@@ -123,6 +132,7 @@ public:
         for (std::size_t k = 0; k < step.size(); ++k) {
             member& one = find(step[k].request);
             one.in_step = true;
+            one.tokens = 0;
             one.shape = chosen_.shapes[k];
             drafts = drafts || chosen_.shapes[k].size() > 1;
         }
@@ -139,6 +149,7 @@ public:
         if (!one.in_step) refuse("request", request, "it had no part in the last step");
         one.history.learn(one.shape, outcome);
         balance_.count_tokens(outcome.path.size() + 1);
+        one.tokens = static_cast<double>(outcome.path.size() + 1);
         if (one.shape.size() > 1) common_.learn(one.shape, outcome);
     }
 
@@ -178,6 +189,8 @@ private:
         topology shape{};  ///< of the last step
         bool active = true;
         bool in_step = false;  ///< the last one
+        double tokens = 0;     ///< of the last step
+        double lost = 0;       ///< seconds, beyond what it may lose (`rate_floor`)
     };
 
     /// What a request adds to a call of the target, beyond its rows.
@@ -201,17 +214,23 @@ private:
         }
         /// Counts the step: by its calls, or as it was expected. One with drafts whose calls are unknown says nothing.
         void end_step(bool by_clock) noexcept {
+            took_ = took_nothing_ = 0;
             if (step_.tokens == 0) return;
             bool const drafted = step_.expected > step_.nothing;
             double seconds = step_.expected;
             // One of more than twice the time expected was probably disturbed.
             if (by_clock) seconds = std::clamp(step_.calls + step_.rest, seconds / 2, 2 * seconds);
+            took_ = seconds;
+            took_nothing_ = step_.nothing;
             spent_ = kept * spent_ + step_.nothing;
             gained_ *= kept;
             if (drafted && (!by_clock || step_.has_target))
                 gained_ += step_.tokens / step_.requests * step_.nothing - seconds;
             step_ = {};
         }
+        /// The seconds of the step that was counted, and those that it would have taken without drafts.
+        [[nodiscard]] double took() const noexcept { return took_; }
+        [[nodiscard]] double took_nothing() const noexcept { return took_nothing_; }
         /// The seconds that the next step may lose. What was gained earlier is no allowance.
         [[nodiscard]] double allowed(double slack, double credit, double nothing) const noexcept {
             return std::min(gained_, 0.0) + slack * spent_ + credit * nothing;
@@ -226,11 +245,14 @@ private:
         one_step step_;
         double gained_ = 0;
         double spent_ = 0;
+        double took_ = 0;
+        double took_nothing_ = 0;
     };
     /// The arrays of a choice, and when trees were last looked for.
     struct choice_memory {
         std::vector<analysis::child_rates> rates;
         std::vector<std::int32_t> unread;
+        std::vector<double> lost;
         std::vector<char> named;
         std::size_t idle = 0;      ///< steps since the last one with drafts
         std::size_t requests = 0;  ///< of the last step
@@ -280,11 +302,14 @@ private:
     void search(std::span<batch_situation const> step, analysis::step_costs const& costs) {
         scratch_.rates.clear();
         scratch_.unread.clear();
+        scratch_.lost.clear();
         for (batch_situation const& one : step) {
             scratch_.rates.push_back(find(one.request).history.child_rates(depth_of(one), options_.children));
             scratch_.unread.push_back(share_of_reading(one));
+            scratch_.lost.push_back(find(one.request).lost);
         }
-        chosen_ = share_budget(scratch_.rates, options_.nodes, costs, scratch_.unread, times_.draft_in_one_call);
+        chosen_ = share_budget(scratch_.rates, options_.nodes, costs, scratch_.unread, times_.draft_in_one_call,
+                               {options_.least_rate, scratch_.lost});
     }
 
     /// Chooses the roots alone, which take that long.

@@ -94,6 +94,8 @@ public:
     [[nodiscard]] std::span<std::int32_t const> read() const noexcept { return read_; }
     /// Nodes with children.
     [[nodiscard]] std::int32_t inner() const noexcept { return inner_; }
+    /// Expected accepted nodes of a request's tree.
+    [[nodiscard]] double accepted(std::size_t request) const noexcept { return nodes_[request].below; }
 
     /// The trees so far, in level order.
     [[nodiscard]] std::vector<topology> shapes() const {
@@ -230,6 +232,14 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
 
 }  // namespace detail
 
+/// What requests may lose by the drafts of others: rows make a step longer, also for a request that drafts little.
+struct rate_floor {
+    /// Of the rate without drafts that each request keeps, in [0, 1]; 0: whatever is best for all together.
+    double least = 0;
+    /// For each request the seconds beyond that floor that it has lost so far; negative where it has gained; empty: 0.
+    std::span<double const> lost{};
+};
+
 /// The trees of a batch's requests that maximise the tokens per second of a step with one target call for all nodes;
 /// roots alone if nothing is gained. For each number of levels, which is the number of the draft's calls, and each
 /// largest number of children, nodes are added where one more is most likely to be accepted, over all requests; the
@@ -242,16 +252,17 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
 /// the nodes that have children; the first one reads `unread[r]` tokens of a request that drafts, what the draft lacks
 /// of its text with the root included, or 1 each where `unread` is empty. With `draft_in_one_call` all levels of the
 /// requests that draft are one call of the draft instead, by the number of these requests, whatever is unread
-/// (`batched_block_draft`).
+/// (`batched_block_draft`). With a `floor` trees are chosen of which each request expects its tokens in time: `least`
+/// times the seconds of the step, and what it has lost, are no more than its tokens take without drafts.
 ///
 /// O(levels children n (log n + levels children)) for n nodes, for each of these trials. Throws `invalid_input` for no
 /// request, rates outside [0, 1] or of other numbers of children than 1, 2, .., numbers of children whose rates sum to
 /// more than 1 or to less than those of fewer, nodes outside [0, `most_shared_nodes`], seconds that are not finite or
-/// negative, numbers of unread tokens that are not one for each request, or below 1.
+/// negative, numbers of unread tokens that are not one for each request, or below 1, and for a floor that is none.
 [[nodiscard]] inline shared_budget share_budget(std::span<analysis::child_rates const> rates, std::int32_t nodes,
                                                 analysis::step_costs const& costs,
                                                 std::span<std::int32_t const> unread = {},
-                                                bool draft_in_one_call = false) {
+                                                bool draft_in_one_call = false, rate_floor const& floor = {}) {
     if (rates.empty()) refuse("rates.size", 0, "a batch has one request or more");
     for (auto const& [name, value] : {std::pair("costs.rest", costs.rest),
                                       {"costs.rest_per_node", costs.rest_per_node},
@@ -264,6 +275,9 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
     for (std::size_t r = 0; r < unread.size(); ++r)
         if (unread[r] < 1)
             refuse("unread", static_cast<std::int64_t>(r), unread[r], "the draft reads the root at least");
+    if (!(floor.least >= 0 && floor.least <= 1)) refuse("floor.least", floor.least, "a part of a rate is in [0, 1]");
+    if (!floor.lost.empty() && floor.lost.size() != rates.size())
+        refuse("floor.lost.size", floor.lost.size(), "there is one number for each request, or none");
     if (draft_in_one_call) unread = {};  // requests are counted, not what is unread
     std::size_t deepest = 0;
     std::size_t widest = 0;
@@ -286,9 +300,16 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
         return seconds;
     };
     shared_budget best{{}, static_cast<double>(requests), seconds_of(0, {}, 0)};
+    double const nothing = best.seconds;
     std::size_t best_nodes = 0;
     detail::growth_limits of_best;
     detail::budget_growth growth(rates, increases, unread);
+    auto const is_fair = [&](double seconds) {
+        for (std::size_t r = 0; r < rates.size() && floor.least > 0; ++r)
+            if (floor.least * seconds + (floor.lost.empty() ? 0 : floor.lost[r]) > (1 + growth.accepted(r)) * nothing)
+                return false;
+        return true;
+    };
     for (std::int32_t const most_unread : detail::limits_of(unread))
         for (std::size_t children = 1; children <= widest; ++children)
             for (std::size_t levels = 1; levels <= deepest; ++levels) {
@@ -305,7 +326,7 @@ inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread)
                     // tokens / seconds > best.tokens / best.seconds, even if no time was counted. Equal but for
                     // rounding is no gain.
                     constexpr double gain = 1 + 1e-9;
-                    if (!(tokens * best.seconds > gain * (best.tokens * seconds))) continue;
+                    if (!(tokens * best.seconds > gain * (best.tokens * seconds)) || !is_fair(seconds)) continue;
                     best.tokens = tokens;
                     best.seconds = seconds;
                     best_nodes = added;
