@@ -87,20 +87,47 @@ std::vector<std::pair<std::int32_t, double>> seconds_of_blocks(Model& model) {
     });
 }
 
+/// The times of the target's calls for up to `requests` requests. Where none drafts, calls have a row for each and
+/// follow one another: their times are those of `alone`. Further rows are drafts, and such calls take what `in_turn`
+/// says, in turn with those of the draft, which leave other things in the caches.
+analysis::call_cost by_requests(std::int32_t requests, std::int32_t rows, analysis::call_cost const& alone,
+                                analysis::call_cost const& in_turn) {
+    std::vector<std::pair<std::int32_t, double>> points;
+    double least = 0;
+    std::vector<std::int32_t> sizes = measured_rows(rows - 1);
+    sizes.insert(sizes.end(), {requests, requests + 1});
+    std::sort(sizes.begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    for (std::int32_t const n : sizes) {
+        double const seconds = n <= requests ? std::min(alone(n), in_turn(n)) : in_turn(n);
+        points.emplace_back(n, least = std::max(least, seconds));
+    }
+    return analysis::call_cost(std::move(points));
+}
+
 }  // namespace
 
 step_times times_of_many(transformer& target, transformer& draft, method const& how,
                          std::vector<token_id> const& prompt, generation_options const& options,
                          many_options const& many) {
     std::int32_t const rows = std::min(256, many.parallel * (many.budget + 1));
-    if (many.head) return measure_head_times(target, how, prompt, options, rows - 1);
-    if (!many.drafter) return measure_times(target, draft, how, prompt, options, rows - 1);
-    auto library =
-        measure_block_times(target, how, prompt, options, many.budget, many.drafter->config().block_size()).library;
-    return {.target = analysis::call_cost(seconds_of_rows(target, rows - 1)),
+    analysis::call_cost const alone(seconds_of_rows(target, rows - 1));
+    if (!many.drafter) {
+        step_times times = many.head ? measure_head_times(target, how, prompt, options, rows - 1)
+                                     : measure_times(target, draft, how, prompt, options, rows - 1);
+        times.target = by_requests(many.parallel, rows, alone, times.target);
+        return times;
+    }
+    step_times const of_one =
+        measure_block_times(target, how, prompt, options, many.budget, many.drafter->config().block_size());
+    // Of a call in turn with the drafter's to one that follows another, with the same rows.
+    double const slower = of_one.target(many.budget + 1) / alone(many.budget + 1);
+    auto in_turn = seconds_of_rows(target, rows - 1);
+    for (auto& [n, seconds] : in_turn) seconds *= std::max(slower, 1.0);
+    return {.target = by_requests(many.parallel, rows, alone, analysis::call_cost(std::move(in_turn))),
             .draft = analysis::call_cost(with_blocks(many.drafter, many.parallel, many.candidates,
                                                      [](auto& model) { return seconds_of_blocks(model); })),
-            .library = std::move(library),
+            .library = of_one.library,
             .draft_in_one_call = true};
 }
 
