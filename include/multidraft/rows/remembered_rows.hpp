@@ -85,7 +85,7 @@ public:
         : rows_(std::move(rows)), memory_(forgotten(memory.rows, rows_.rows())) {}
 
     [[nodiscard]] auto rows() const noexcept { return rows_.rows(); }
-    [[nodiscard]] auto size() const noexcept { return rows_.size(); }
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return rows_.size(); }
     /// The row: normalised now, or remembered.
     template <group Other>
     [[nodiscard]] row operator()(Other const& g, node_id node) const {
