@@ -56,6 +56,7 @@ public:
     void check(std::int32_t vocabulary) const {
         for (auto const& model : models_) model.check(vocabulary);
     }
+    /// Whether a model at that address is one of its own.
     [[nodiscard]] bool calls(void const* model) const noexcept {
         return std::any_of(models_.begin(), models_.end(), [&](auto const& one) { return one.is(model); });
     }

@@ -136,6 +136,7 @@ public:
     }
 
     void check(std::int32_t vocabulary) const { other_.check(vocabulary); }
+    /// Whether a model at that address is one of its own.
     [[nodiscard]] bool calls(void const* model) const noexcept requires detail::knows_its_models<Drafter> {
         return other_.calls(model);
     }

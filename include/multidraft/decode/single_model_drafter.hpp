@@ -67,6 +67,7 @@ public:
     using row = typename model_rows<Draft>::row;
 
     void check(std::int32_t vocabulary) const { model_.check(vocabulary); }
+    /// Whether a model at that address is one of its own.
     [[nodiscard]] bool calls(void const* model) const noexcept { return model_.is(model); }
     void reset() { model_.reset(); }
     void read(std::span<token_id const> context) { model_.read(context); }

@@ -36,6 +36,7 @@ public:
         : draft_(draft), shape_(std::move(shape)), tree_(sampler, std::move(rule)) {}
 
     void check(std::int32_t vocabulary) const { draft_.check(vocabulary); }
+    /// Whether a model at that address is one of its own.
     [[nodiscard]] bool calls(void const* model) const noexcept { return draft_.is(model); }
     void reset() { draft_.reset(); }
     void read(std::span<token_id const> context) { draft_.read(context); }
