@@ -12,6 +12,7 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/step_arrays.hpp"
 #include "multidraft/batch/detail/step_rows.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
