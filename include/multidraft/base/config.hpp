@@ -18,7 +18,8 @@
     "multidraft: not with -funsafe-math-optimizations, -fassociative-math, -freciprocal-math or -fno-signed-zeros (see docs/floating_point.md)"
 #endif
 
-#if !defined(__cpp_exceptions) && !defined(__EXCEPTIONS) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+#if defined(__GNUC__) && !defined(__cpp_exceptions) && !defined(__EXCEPTIONS) && !defined(__CUDA_ARCH__) && \
+    !defined(__HIP_DEVICE_COMPILE__)
 #error "multidraft: not with -fno-exceptions: bad input is reported by exceptions; the C library returns statuses"
 #endif
 
