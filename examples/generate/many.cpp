@@ -88,10 +88,11 @@ std::vector<std::pair<std::int32_t, double>> seconds_of_blocks(Model& model) {
 }
 
 /// The times of the target's calls for up to `requests` requests. Where none drafts, calls have a row for each and
-/// follow one another: their times are those of `alone`. Further rows are drafts, and such calls take what `in_turn`
-/// says, in turn with those of the draft, which leave other things in the caches.
+/// follow one another: their times are those of `alone`. Further rows are drafts, and such calls take `in_turn(rows)`
+/// seconds, in turn with those of the draft, which leave other things in the caches.
+template <class InTurn>
 analysis::call_cost by_requests(std::int32_t requests, std::int32_t rows, analysis::call_cost const& alone,
-                                analysis::call_cost const& in_turn) {
+                                InTurn const& in_turn) {
     std::vector<std::pair<std::int32_t, double>> points;
     double least = 0;
     std::vector<std::int32_t> sizes = measured_rows(rows - 1);
@@ -111,20 +112,19 @@ step_times times_of_many(transformer& target, transformer& draft, method const& 
                          std::vector<token_id> const& prompt, generation_options const& options,
                          many_options const& many) {
     std::int32_t const rows = std::min(256, many.parallel * (many.budget + 1));
-    analysis::call_cost const alone(seconds_of_rows(target, rows - 1));
+    if (many.head) return measure_head_times(target, how, prompt, options, rows - 1);
     if (!many.drafter) {
-        step_times times = many.head ? measure_head_times(target, how, prompt, options, rows - 1)
-                                     : measure_times(target, draft, how, prompt, options, rows - 1);
+        step_times times = measure_times(target, draft, how, prompt, options, rows - 1);
+        analysis::call_cost const alone(seconds_of_rows(target, std::min(many.parallel, rows) - 1));
         times.target = by_requests(many.parallel, rows, alone, times.target);
         return times;
     }
+    analysis::call_cost const alone(seconds_of_rows(target, rows - 1));
     step_times const of_one =
         measure_block_times(target, how, prompt, options, many.budget, many.drafter->config().block_size());
     // Of a call in turn with the drafter's to one that follows another, with the same rows.
-    double const slower = of_one.target(many.budget + 1) / alone(many.budget + 1);
-    auto in_turn = seconds_of_rows(target, rows - 1);
-    for (auto& [n, seconds] : in_turn) seconds *= std::max(slower, 1.0);
-    return {.target = by_requests(many.parallel, rows, alone, analysis::call_cost(std::move(in_turn))),
+    double const slower = std::max(1.0, of_one.target(many.budget + 1) / alone(many.budget + 1));
+    return {.target = by_requests(many.parallel, rows, alone, [&](std::int32_t n) { return slower * alone(n); }),
             .draft = analysis::call_cost(with_blocks(many.drafter, many.parallel, many.candidates,
                                                      [](auto& model) { return seconds_of_blocks(model); })),
             .library = of_one.library,

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/model_support.hpp"
@@ -146,36 +147,19 @@ TEST(batched_block_drafter, rows_of_fewer_tokens_and_of_published_layouts) {
     fs::remove_all(directory);
 }
 
-/// The loop over many requests has the texts of the loop over each of them.
 template <class Blocks, class Block>
 void expect_texts_of_each_alone(std::shared_ptr<transformer_weights const> const& target_weights,
                                 std::shared_ptr<block_drafter_weights const> const& weights, Blocks& blocks,
                                 Block& block) {
-    auto const prompts = multidraft::testing::several_prompts();
     for (topology const& shape : {branching({2, 2, 1}), chain(6)}) {
-        batched_transformer target(target_weights, blocks.sequences());
-        target.expose_features(weights->target_layers());
         batched_block_draft draft(blocks);
-        host_threads const threads(2);
-        auto loop =
-            make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(shape), {50});
-        for (std::size_t k = 0; k < prompts.size(); ++k) loop.submit(prompts[k], options_of_request(k));
-        while (loop.step()) {
-        }
-        auto const done = loop.take_finished();
-        ASSERT_EQ(done.size(), prompts.size());
-        transformer alone(target_weights);
-        alone.expose_features(weights->target_layers());
-        std::int64_t accepted = 0;
-        for (auto const& f : done) {
-            auto const k = static_cast<std::size_t>(f.ticket);
-            EXPECT_EQ(f.error, "");
-            auto const one = make_speculative<verifier_type>(alone, block_drafter<Block, sampler_type>(block, shape))(
-                prompts[k], options_of_request(k));
-            EXPECT_EQ(f.result.tokens, one.tokens) << k;
-            accepted += f.result.metrics.accepted;
-        }
-        EXPECT_GT(accepted, 20);
+        EXPECT_GT((multidraft::testing::expect_texts_of_each_alone<sampler_type, verifier_type>(
+                      target_weights, weights->target_layers(), draft, multidraft::testing::several_prompts(), shape,
+                      [&](transformer& target, auto const& prompt, auto const& options) {
+                          block_drafter<Block, sampler_type> drafter(block, shape);
+                          return make_speculative<verifier_type>(target, std::move(drafter))(prompt, options);
+                      })),
+                  20);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/model_support.hpp"
@@ -62,36 +63,18 @@ pair_of_models shipped(int threads) {
     return {models / "target", models / "eagle-head", options};
 }
 
-/// The loop over many requests, with prompts read in pieces, has the texts of the loop over each of them.
 void expect_texts_of_each_alone(pair_of_models const& of, std::vector<std::vector<token_id>> const& prompts,
                                 std::vector<topology> const& shapes, std::int64_t accepted_at_least) {
     for (topology const& shape : shapes) {
-        batched_transformer target(of.of_target, 3);
-        target.expose_features(of.weights->target_layers());
         batched_eagle_head draft(of.weights, 3);
-        host_threads const threads(2);
-        auto loop =
-            make_continuous_batching<sampler_type, verifier_type>(target, draft, threads, fixed_shapes(shape), {50});
-        for (std::size_t k = 0; k < prompts.size(); ++k) loop.submit(prompts[k], options_of_request(k));
-        while (loop.step()) {
-        }
-        auto const done = loop.take_finished();
-        ASSERT_EQ(done.size(), prompts.size());
-        transformer alone(of.of_target);
-        alone.expose_features(of.weights->target_layers());
         eagle_head_model head(of.weights);
-        std::int64_t accepted = 0;
-        for (auto const& f : done) {
-            auto const k = static_cast<std::size_t>(f.ticket);
-            EXPECT_EQ(f.error, "");
-            auto const one = make_speculative<verifier_type>(
-                alone, static_tree_drafter<eagle_head_model, sampler_type>(head, shape))(prompts[k],
-                                                                                         options_of_request(k));
-            EXPECT_EQ(f.result.tokens, one.tokens) << k;
-            EXPECT_EQ(f.result.metrics.accepted, one.metrics.accepted) << k;
-            accepted += f.result.metrics.accepted;
-        }
-        EXPECT_GT(accepted, accepted_at_least);
+        EXPECT_GT((multidraft::testing::expect_texts_of_each_alone<sampler_type, verifier_type>(
+                      of.of_target, of.weights->target_layers(), draft, prompts, shape,
+                      [&](transformer& target, auto const& prompt, auto const& options) {
+                          static_tree_drafter<eagle_head_model, sampler_type> drafter(head, shape);
+                          return make_speculative<verifier_type>(target, std::move(drafter))(prompt, options);
+                      })),
+                  accepted_at_least);
     }
 }
 

@@ -119,10 +119,10 @@ public:
             scratch_.is_due(step.size()) &&
             trees_may_gain(most_of_a_node(step), static_cast<std::int32_t>(step.size()), options_.nodes, costs);
         double const nothing = times_.target(static_cast<std::int32_t>(step.size())) + costs.rest;
-        balance_.end_step(options_.learns_times);
+        auto const took = balance_.end_step(options_.learns_times);
         for (member& one : requests_)
             if (one.in_step && one.tokens > 0)
-                one.lost += options_.least_rate * balance_.took() - one.tokens * balance_.took_nothing();
+                one.lost += options_.least_rate * took.seconds - one.tokens * took.nothing;
         if (searches) search(step, costs);
         if (!searches || chosen_.seconds - nothing > balance_.allowed(options_.slack, options_.credit, nothing))
             draft_nothing(step.size(), nothing);
@@ -212,25 +212,27 @@ private:
             step_.calls += seconds > 0 ? seconds : 0;
             step_.has_target = step_.has_target || of_target;
         }
+        /// What a step took.
+        struct seconds_of_step {
+            double seconds = 0;
+            double nothing = 0;  ///< without drafts
+        };
         /// Counts the step: by its calls, or as it was expected. One with drafts whose calls are unknown says nothing.
-        void end_step(bool by_clock) noexcept {
-            took_ = took_nothing_ = 0;
-            if (step_.tokens == 0) return;
+        /// Returns what it took; 0 where there was none.
+        seconds_of_step end_step(bool by_clock) noexcept {
+            if (step_.tokens == 0) return {};
             bool const drafted = step_.expected > step_.nothing;
             double seconds = step_.expected;
             // One of more than twice the time expected was probably disturbed.
             if (by_clock) seconds = std::clamp(step_.calls + step_.rest, seconds / 2, 2 * seconds);
-            took_ = seconds;
-            took_nothing_ = step_.nothing;
             spent_ = kept * spent_ + step_.nothing;
             gained_ *= kept;
             if (drafted && (!by_clock || step_.has_target))
                 gained_ += step_.tokens / step_.requests * step_.nothing - seconds;
+            seconds_of_step const took{seconds, step_.nothing};
             step_ = {};
+            return took;
         }
-        /// The seconds of the step that was counted, and those that it would have taken without drafts.
-        [[nodiscard]] double took() const noexcept { return took_; }
-        [[nodiscard]] double took_nothing() const noexcept { return took_nothing_; }
         /// The seconds that the next step may lose. What was gained earlier is no allowance.
         [[nodiscard]] double allowed(double slack, double credit, double nothing) const noexcept {
             return std::min(gained_, 0.0) + slack * spent_ + credit * nothing;
@@ -245,8 +247,6 @@ private:
         one_step step_;
         double gained_ = 0;
         double spent_ = 0;
-        double took_ = 0;
-        double took_nothing_ = 0;
     };
     /// The arrays of a choice, and when trees were last looked for.
     struct choice_memory {

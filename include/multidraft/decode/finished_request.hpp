@@ -12,6 +12,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/decode/detail/set_while.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
@@ -69,7 +70,7 @@ struct request_queues {
     std::vector<std::int32_t> free;  ///< sequences
     std::vector<finished_request> finished;
     std::int64_t next_ticket = 0;
-    bool in_step = false;  ///< when callbacks may be called
+    bool in_step = false;  ///< when callbacks may be called (`set_while`)
 };
 
 }  // namespace detail

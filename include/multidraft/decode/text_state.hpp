@@ -112,20 +112,4 @@ private:
     stop_reason reason_ = stop_reason::max_tokens;
 };
 
-namespace detail {
-
-/// True while it lives.
-class set_while {
-public:
-    explicit set_while(bool& flag) noexcept : flag_(flag) { flag_ = true; }
-    ~set_while() { flag_ = false; }
-    set_while(set_while const&) = delete;
-    set_while& operator=(set_while const&) = delete;
-
-private:
-    bool& flag_;
-};
-
-}  // namespace detail
-
 }  // namespace MULTIDRAFT_NAMESPACE

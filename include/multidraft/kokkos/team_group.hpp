@@ -42,11 +42,13 @@ template <template <class> class Group = team_group, class Space>
     if (teams > 0x7fffffffU) refuse("teams", teams, "Kokkos launches fewer than 2^31 teams");
     if (options.team_size < 0)
         refuse("options.team_size", options.team_size, "a team has one member or more; 0: as it suits");
-    bool const cpu = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
+    constexpr bool cpu = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
     int const members = options.team_size > 0 ? options.team_size : (cpu ? 1 : 256);
-    if constexpr (std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>) {
-        int const most =
-            policy(space, 1, 1).team_size_max([](typename policy::member_type const&) {}, Kokkos::ParallelForTag());
+    if constexpr (cpu) {
+        int const most = members == 1
+                             ? 1
+                             : policy(space, 1, 1)
+                                   .team_size_max([](typename policy::member_type const&) {}, Kokkos::ParallelForTag());
         if (members > most)
             refuse("options.team_size", options.team_size,
                    "this space has teams of " + std::to_string(most) + " at most");

@@ -41,7 +41,7 @@ public:
           end_(ranks.columns().of(ranks.rank()).end),
           size_(ranks.columns().vocabulary()) {}
 
-    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return size_; }
+    [[nodiscard]] index_t size() const noexcept { return size_; }
     // Not noexcept: a call of the communicator may fail.
     [[nodiscard]] MULTIDRAFT_INLINE real operator()(index_t i) const {
         return ranks_->reads_own_columns() ? own(i) : known(i);
@@ -83,7 +83,7 @@ private:
         part() = default;
         part(T const* data, index_t begin, index_t size, Layout layout) noexcept
             : data_(data), layout_(layout), begin_(begin), size_(size) {}
-        [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return size_; }
+        [[nodiscard]] index_t size() const noexcept { return size_; }
         [[nodiscard]] MULTIDRAFT_INLINE real operator()(index_t i) const noexcept {
             return to_real(data_[layout_(i - begin_)]);
         }
