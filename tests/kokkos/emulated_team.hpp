@@ -22,8 +22,8 @@ public:
         [[nodiscard]] void* get_shmem_aligned(std::size_t, std::ptrdiff_t) const { return memory; }
     };
 
-    emulated_member(int rank, int size, std::barrier<>& barrier, std::byte* memory)
-        : barrier_(&barrier), memory_(memory), rank_(rank), size_(size) {}
+    emulated_member(int rank, int size, std::barrier<>& barrier, std::byte* bytes)
+        : barrier_(&barrier), memory_(bytes), rank_(rank), size_(size) {}
 
     [[nodiscard]] int team_rank() const { return rank_; }
     [[nodiscard]] int team_size() const { return size_; }
@@ -41,11 +41,11 @@ private:
 template <class Work>
 void run_team(int size, std::size_t scratch_bytes, Work const& work) {
     std::barrier<> barrier(size);
-    auto const memory = std::make_unique<double[]>(scratch_bytes / sizeof(double) + 1);
+    auto const scratch = std::make_unique<double[]>(scratch_bytes / sizeof(double) + 1);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size; ++rank)
         threads.emplace_back(
-            [&, rank] { work(emulated_member(rank, size, barrier, reinterpret_cast<std::byte*>(memory.get()))); });
+            [&, rank] { work(emulated_member(rank, size, barrier, reinterpret_cast<std::byte*>(scratch.get()))); });
     for (std::thread& t : threads) t.join();
 }
 

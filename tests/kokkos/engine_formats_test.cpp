@@ -10,6 +10,7 @@
 #include "multidraft/kokkos/on.hpp"
 #include "support/engine_formats.hpp"
 
+namespace kokkos_engine_formats_test {
 namespace {
 
 using namespace multidraft;
@@ -49,3 +50,4 @@ TEST(kokkos_engine_formats, are_those_of_host_threads) {
 }
 
 }  // namespace
+}  // namespace kokkos_engine_formats_test

@@ -16,6 +16,7 @@
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/group_programs.hpp"
 
+namespace kokkos_programs_test {
 namespace {
 
 using namespace multidraft;
@@ -155,3 +156,4 @@ TYPED_TEST(kokkos_programs, verifiers_decide_as_with_the_host_group) {
 }
 
 }  // namespace
+}  // namespace kokkos_programs_test

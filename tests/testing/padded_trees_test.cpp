@@ -31,7 +31,7 @@ namespace verify = multidraft::verify;
 using namespace multidraft::testing;
 
 template <class Sampler, class Verifier>
-void expect_proved(Sampler sampler, Verifier verifier, std::vector<tree_case> trees = trees_to_prove()) {
+void expect_proved_with_padding(Sampler sampler, Verifier verifier, std::vector<tree_case> trees = trees_to_prove()) {
     auto const found = prove_lossless<silent_group>(sampler, verifier,
                                                     {.trees = std::move(trees), .seeds = 1, .most_branches = 20000});
     EXPECT_TRUE(found.holds()) << found.report();
@@ -39,29 +39,29 @@ void expect_proved(Sampler sampler, Verifier verifier, std::vector<tree_case> tr
 }
 
 TEST(padded_trees, of_verifiers_that_decide_node_by_node) {
-    expect_proved(draft::top_n{}, verify::naive<law::deterministic>{});
-    expect_proved(draft::sequential{}, verify::naive<law::sequential>{});
-    expect_proved(draft::stratified{}, verify::naive<law::stratified>{});
-    expect_proved(engine_sequential{}, verify::speculative_sampling<law::sequential>{}, chains_to_prove());
-    expect_proved(engine_sequential{}, verify::recursive_rejection<law::sequential>{});
-    expect_proved(draft::iid{}, verify::merged<verify::recursive_rejection<law::iid>>{});
-    expect_proved(draft::iid{}, verify::k_seq<law::iid>{});
-    expect_proved(engine_stratified<law::top_then_one>{}, verify::greedy_optimal<law::top_then_one>{});
-    expect_proved(draft::top_paired{}, verify::spec_hub<law::top_paired>{}, pairs_to_prove());
-    expect_proved(draft::stratified{}, verify::ranked<law::stratified>{});
+    expect_proved_with_padding(draft::top_n{}, verify::naive<law::deterministic>{});
+    expect_proved_with_padding(draft::sequential{}, verify::naive<law::sequential>{});
+    expect_proved_with_padding(draft::stratified{}, verify::naive<law::stratified>{});
+    expect_proved_with_padding(engine_sequential{}, verify::speculative_sampling<law::sequential>{}, chains_to_prove());
+    expect_proved_with_padding(engine_sequential{}, verify::recursive_rejection<law::sequential>{});
+    expect_proved_with_padding(draft::iid{}, verify::merged<verify::recursive_rejection<law::iid>>{});
+    expect_proved_with_padding(draft::iid{}, verify::k_seq<law::iid>{});
+    expect_proved_with_padding(engine_stratified<law::top_then_one>{}, verify::greedy_optimal<law::top_then_one>{});
+    expect_proved_with_padding(draft::top_paired{}, verify::spec_hub<law::top_paired>{}, pairs_to_prove());
+    expect_proved_with_padding(draft::stratified{}, verify::ranked<law::stratified>{});
     for (int const draws : {0, 1})
-        expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked<law::stratified>{});
+        expect_proved_with_padding(engine_stratified<law::stratified>{draws}, verify::ranked<law::stratified>{});
 }
 
 TEST(padded_trees, of_verifiers_of_whole_trees) {
-    expect_proved(engine_sequential{}, verify::block<law::sequential>{}, chains_to_prove());
-    expect_proved(engine_sequential{}, verify::traversal<law::sequential>{});
-    expect_proved(draft::sequential{}, verify::traversal<law::sequential>{});
-    expect_proved(draft::iid{}, verify::traversal<law::iid>{});
-    expect_proved(draft::iid{}, verify::multi_path_block{}, forks_to_prove());
-    expect_proved(draft::stratified{}, verify::ranked_block<law::stratified>{});
+    expect_proved_with_padding(engine_sequential{}, verify::block<law::sequential>{}, chains_to_prove());
+    expect_proved_with_padding(engine_sequential{}, verify::traversal<law::sequential>{});
+    expect_proved_with_padding(draft::sequential{}, verify::traversal<law::sequential>{});
+    expect_proved_with_padding(draft::iid{}, verify::traversal<law::iid>{});
+    expect_proved_with_padding(draft::iid{}, verify::multi_path_block{}, forks_to_prove());
+    expect_proved_with_padding(draft::stratified{}, verify::ranked_block<law::stratified>{});
     for (int const draws : {0, 1})
-        expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked_block<law::stratified>{});
+        expect_proved_with_padding(engine_stratified<law::stratified>{draws}, verify::ranked_block<law::stratified>{});
 }
 
 }  // namespace
