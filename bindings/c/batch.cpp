@@ -226,7 +226,7 @@ md_status md_distributions(md_rows const* rows, std::int64_t count, float* out) 
                 if (detail::batch_fault const f = detail::check_adjustments(of, batch_argument::target, i, i);
                     f.what != batch_argument::nothing)
                     refuse(f.what == batch_argument::target_bias ? "rows.bias" : "rows.allowed_of", i, f.value,
-                           detail::rule_of(f.what));
+                           detail::rule_of(f.what, f.token));
                 if constexpr (detail::has_sampling<std::decay_t<decltype(of)>>) {
                     check_sampling_of_row(r, i, of.sampling_of(request_of(i)));
                     check_row(i, [&] { static_cast<void>(of(g, i, request_of(i))); });

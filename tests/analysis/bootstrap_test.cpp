@@ -5,10 +5,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "multidraft/base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace bootstrap_test {
 namespace {
@@ -167,6 +169,14 @@ TEST(bootstrap, refuses_what_has_no_interval) {
     EXPECT_THROW(static_cast<void>(analysis::bootstrap_mean(none)), invalid_input);
     EXPECT_THROW(static_cast<void>(analysis::bootstrap_mean(endless)), invalid_input);
     EXPECT_THROW(static_cast<void>(analysis::bootstrap_ratio(two, none)), invalid_input);
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    for (double const bad : {-1.0, nan, std::numeric_limits<double>::infinity()}) {
+        std::vector<double> const below{1, bad};
+        EXPECT_EQ(multidraft::testing::refusal([&] {
+                      static_cast<void>(analysis::bootstrap_ratio(two, below));
+                  }).find("below[1] = "),
+                  0U);
+    }
     analysis::bootstrap_options options;
     options.confidence = 1;
     EXPECT_THROW(static_cast<void>(analysis::bootstrap_mean(two, options)), invalid_input);

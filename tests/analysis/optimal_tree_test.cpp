@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "support/refusal.hpp"
 
 namespace optimal_tree_test {
 namespace {
@@ -20,6 +22,7 @@ namespace analysis = multidraft::analysis;
 using multidraft::invalid_input;
 using multidraft::node_id;
 using multidraft::topology;
+using multidraft::testing::refusal;
 
 /// Calls `visit` with every tree of that many nodes, the root counted: parents that never decrease.
 template <class Visit>
@@ -118,6 +121,16 @@ TEST(configuration_search, costs_are_linear_between_what_was_measured) {
     analysis::call_cost twice = cost;
     twice.scale(2);
     for (std::int32_t const rows : {1, 3, 4, 7, 12}) EXPECT_DOUBLE_EQ(twice(rows), 2 * cost(rows));
+    // Times that fall by chance do not lead to calls of no time.
+    analysis::call_cost const falling({{1, 1.0}, {2, 1.5}, {4, 1.4}});
+    EXPECT_DOUBLE_EQ(falling(3), 1.45);
+    EXPECT_EQ(falling(5), 1.4);
+    EXPECT_EQ(falling(2000), 1.4);
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_THROW(twice.learn(1, 2.0, nan), invalid_input);
+    EXPECT_THROW(twice.scale(nan), invalid_input);
+    EXPECT_THROW(twice.scale(-1), invalid_input);
+    EXPECT_EQ(twice(1), 4.0);
     EXPECT_THROW(analysis::call_cost({}), invalid_input);
     EXPECT_THROW(analysis::call_cost({{4, 1.0}, {4, 2.0}}), invalid_input);
     EXPECT_THROW(analysis::call_cost({{1, -1.0}}), invalid_input);
@@ -143,6 +156,22 @@ TEST(configuration_search, finds_the_fastest) {
 }
 
 // The search of Yang et al. 4.3: k1 k2 .. up to K, each up to K.
+TEST(configuration_search, refuses_costs_that_are_none) {
+    analysis::rank_rates const rates(3, {0.5, 0.2});
+    analysis::step_costs costs{analysis::call_cost({{1, 1.0}}), analysis::call_cost({{1, 0.1}}), 0, 0};
+    auto const found = [&](std::int32_t nodes) {
+        return refusal([&] { static_cast<void>(analysis::best_tree(rates, nodes, costs)); });
+    };
+    EXPECT_EQ(found(4), "nothing was thrown");
+    EXPECT_EQ(found(-1), "nodes = -1: the budget is 0 nodes or more");
+    costs.rest = -1.05;
+    EXPECT_EQ(found(4), "costs.rest = -1.05: seconds are finite and not negative");
+    costs.rest = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_EQ(found(4), "costs.rest = nan: seconds are finite and not negative");
+    EXPECT_EQ(refusal([&] { static_cast<void>(analysis::best_k_configuration(rates, 4, costs)); }),
+              "costs.rest = nan: seconds are finite and not negative");
+}
+
 TEST(configuration_search, finds_the_fastest_of_some_candidates) {
     std::vector<double> ranks;
     for (int k = 0; k < 32; ++k) ranks.push_back(0.4 / (1 + k) / 4.1);

@@ -225,15 +225,18 @@ TEST(batch_mistakes, masks_have_a_size) {
     };
     EXPECT_EQ(run({.allowed = {words, 9}}), "target.allowed.tokens = 288: a mask has a bit for each of the 300 tokens");
     EXPECT_EQ(run({.allowed = {words, 10}}),
-              "target.allowed_of[4] = 4: the mask of a node is one of those there are, request 0");
+              "target.allowed_of[4] = 4: the mask of a node is one of those there are; without allowed_of node i has "
+              "mask i, request 0");
     std::vector<std::int64_t> masks(b.parents.size(), 3);
     EXPECT_EQ(run({.allowed = {words, 10}, .allowed_of = masks.data()}), "nothing was thrown");
     masks[7] = 4;
     EXPECT_EQ(run({.allowed = {words, 10}, .allowed_of = masks.data()}),
-              "target.allowed_of[1] = 4: the mask of a node is one of those there are, request 1");
+              "target.allowed_of[1] = 4: the mask of a node is one of those there are; without allowed_of node i has "
+              "mask i, request 1");
     EXPECT_EQ(run({.allowed = {words.data(), 1, 10}}), "nothing was thrown") << "one for all";
     EXPECT_EQ(run({.allowed = {words.data(), 1, 10}, .allowed_of = masks.data()}),
-              "target.allowed_of[0] = 3: the mask of a node is one of those there are, request 0")
+              "target.allowed_of[0] = 3: the mask of a node is one of those there are; without allowed_of node i has "
+              "mask i, request 0")
         << "one, and an index of another";
     std::vector<token_id> const token{4};
     std::vector<float> const value{1.0F};
@@ -281,6 +284,48 @@ TEST(batch_mistakes, a_cache_keeps_its_place_where_requests_come_and_go) {
     cache = {10, 11, 12, 13, 20, 21, 22, 23, 30, 31, 32, 33};
     compact_caches(host_threads(1), pages, kept);
     EXPECT_EQ(cache, (std::vector<std::int32_t>{10, 13, 12, 13, 20, 21, 22, 23, 30, 32, 32, 33}));
+}
+
+TEST(batch_mistakes, entries_of_a_cache_do_not_share_bytes) {
+    std::vector<node_id> const nodes{2, 3};
+    std::vector<std::int32_t> const counts{1, 1};
+    std::vector<std::int64_t> const bases{0, 1};
+    std::vector<std::int32_t> const untouched{10, 11, 12, 13, 14, 15, 16, 17, 20, 21, 22, 23, 24, 25, 26, 27};
+    auto cache = untouched;
+    kept_batch const kept{2, nodes.data(), 1, counts.data(), bases.data()};
+    auto const compacted = [&](auto view) {
+        view.data = cache.data();
+        return refusal([&] { compact_caches(host_threads(1), view, kept); });
+    };
+    std::string const reason = ": entries, planes, pages and requests do not share bytes";
+    std::vector<std::int32_t> const table{0, 1};
+    paged_cache pages;
+    pages.entry_stride = pages.entry_bytes = 4;
+    for (std::int64_t const stride : {0, 8, -12}) {
+        pages.pages = {table.data(), 0, 4, stride};
+        EXPECT_EQ(compacted(pages), "cache.pages.page_stride = " + std::to_string(stride) + reason);
+    }
+    contiguous_cache flat;
+    flat.entry_stride = flat.entry_bytes = 4;
+    for (std::int64_t const stride : {1, -3, 4, 7}) {
+        flat.axes[1] = {2, stride};
+        EXPECT_EQ(compacted(flat), "cache.axes[1] = " + std::to_string(stride) + reason);
+    }
+    flat.axes[1] = {};
+    flat.request_stride = 4;
+    EXPECT_EQ(compacted(flat), "cache.request_stride = 4" + reason);
+    // Heads of two bytes, three to an entry that has room for two.
+    flat.request_stride = 32;
+    flat.entry_bytes = 2;
+    flat.axes[0] = {3, 2};
+    EXPECT_EQ(compacted(flat), "cache.entry_stride = 4" + reason);
+    EXPECT_EQ(cache, untouched);
+    // The planes inside of the entries, and entries of several requests side by side.
+    flat.axes[0] = {2, 2};
+    flat.entry_stride = 8;
+    flat.request_stride = 4;
+    EXPECT_EQ(compacted(flat), "nothing was thrown");
+    EXPECT_EQ(cache, (std::vector<std::int32_t>{10, 11, 14, 13, 14, 21, 16, 17, 20, 21, 22, 23, 24, 25, 26, 27}));
 }
 
 TEST(batch_mistakes, more_requests_than_nodes_are_refused_before_offsets_are_read) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "support/refusal.hpp"
 #include "support/table_block.hpp"
 #include "support/table_model.hpp"
 
@@ -371,6 +373,16 @@ TEST(budget_controller, names_bad_input) {
     EXPECT_THROW(budgeted_shape<>(choices, 0), invalid_input);
     acceptance_history history;
     EXPECT_THROW(history.learn_expected(chain(2), {}, std::vector<double>(2)), invalid_input);
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    choices.start();
+    for (double const bad : {nan, 5.0, -0.5}) {
+        std::vector<double> const chances{1, 0.5, bad};
+        EXPECT_EQ(testing::refusal([&] { choices.expect(chain(2), chances); }).find("chances[2] = "), 0U);
+    }
+    EXPECT_EQ(testing::refusal([&] {
+                  static_cast<void>(choices.choose(std::vector<tree_offer>{{2, 2, 1.6, 2}}));
+              }),
+              "offers[0] = 2: the first offer is the root alone, of 0 nodes");
 }
 
 }  // namespace

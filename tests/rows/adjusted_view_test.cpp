@@ -267,6 +267,27 @@ TEST_F(adjusted_logit_rows, have_masks_that_are_long_enough) {
     EXPECT_EQ(refusal([&] { static_cast<void>(adjusted_view(rows(0), token_mask(words.data(), 1))); }),
               "allowed.tokens = 32: a mask has a bit for each of the 40 tokens");
     static_cast<void>(logit_rows(rows, sampling_params{}, {.allowed = {words.data(), 1, 2}}));  // one for all
+    // Whether a vector that stayed empty has reserved memory makes no difference.
+    std::vector<std::uint32_t> none_yet;
+    for (std::size_t const reserved : {0U, 4U}) {
+        none_yet.reserve(reserved);
+        EXPECT_EQ(make({none_yet, 2}), "allowed.masks = 0: there is a mask for each of the 3 rows");
+        EXPECT_EQ(refusal([&] { static_cast<void>(adjusted_view(rows(0), token_mask(none_yet))); }),
+                  "allowed.tokens = 0: a mask has a bit for each of the 40 tokens");
+    }
+    EXPECT_EQ(make({}), "nothing was thrown");
+}
+
+TEST_F(adjusted_logit_rows, have_a_bias_whose_tokens_rise) {
+    auto const make = [&](std::vector<token_id> const& of_tokens, std::vector<float> const& by) {
+        return refusal([&] { static_cast<void>(adjusted_view(rows(0), {}, {of_tokens, by})); });
+    };
+    EXPECT_EQ(make({1, 4}, {1, 1}), "nothing was thrown");
+    EXPECT_EQ(make({4, 1}, {1, 1}), "bias.tokens[1] = 1: the tokens of a row's bias are of the vocabulary and rise");
+    EXPECT_EQ(make({4, 4}, {1, 1}), "bias.tokens[1] = 4: the tokens of a row's bias are of the vocabulary and rise");
+    EXPECT_EQ(make({4, 40}, {1, 1}), "bias.tokens[1] = 40: the tokens of a row's bias are of the vocabulary and rise");
+    EXPECT_EQ(make({-1}, {1}), "bias.tokens[0] = -1: the tokens of a row's bias are of the vocabulary and rise");
+    EXPECT_EQ(make({1, 4}, {1}), "bias.values.size = 1: there is one value a token: 2");
 }
 
 TEST_F(adjusted_logit_rows, of_which_every_token_is_forbidden_are_refused_by_name) {

@@ -242,6 +242,10 @@ TEST(any_method, refuses_draws_that_cannot_be) {
         std::vector<float> none_left{0, 0, 0, 0};
         EXPECT_THROW(static_cast<void>(m.draw(probabilities<float>(none_left.data(), 4), {}, {}, out)), invalid_input);
         EXPECT_THROW(static_cast<void>(m.draw(probabilities<float>(none_left.data(), 0), {}, {}, out)), invalid_input);
+        std::vector<float> const truncated{0.5F, 0.25F, 0, 0};
+        EXPECT_STREQ(
+            refused([&] { static_cast<void>(m.draw(probabilities<float>(truncated.data(), 4), {}, {}, out)); }).what(),
+            "draft[0] = 0.75: the probabilities of a row sum to 1");
     }
     EXPECT_EQ(out, std::vector<token_id>(2, -7));
 }

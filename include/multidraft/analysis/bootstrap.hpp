@@ -205,10 +205,13 @@ struct cluster_sums {
 /// Of sum(above) / sum(below): tokens per target call, accepted per tried, tokens per second. 0 where the lower sum is
 /// 0.
 ///
-/// Throws `invalid_input` for lists of different lengths too.
+/// Throws `invalid_input` for lists of different lengths too, and for numbers below that are negative or not finite.
 [[nodiscard]] inline estimate bootstrap_ratio(std::span<double const> above, std::span<double const> below,
                                               bootstrap_options const& options = {}) {
     if (above.size() != below.size()) refuse("below.size", below.size(), "every sample has both numbers");
+    for (std::size_t i = 0; i < below.size(); ++i)
+        if (!(below[i] >= 0 && std::isfinite(below[i])))
+            refuse("below", static_cast<std::int64_t>(i), below[i], "a number below is finite and not negative");
     return bootstrap(
         above.size(),
         [&](std::span<std::size_t const> indices) {

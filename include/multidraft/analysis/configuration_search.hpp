@@ -19,7 +19,7 @@
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
 /// Seconds of a forward call by its number of rows: measured at some numbers, linear between them, along the last line
-/// beyond them.
+/// beyond them, unless it falls.
 class call_cost {
 public:
     /// `points` are (rows, seconds), rows increasing. Throws `invalid_input` for none, rows that do not increase or are
@@ -36,7 +36,8 @@ public:
     }
 
     /// Seconds of a call with that many rows: linear between measured points, extrapolated beyond the last, constant
-    /// before the first. Never below 0.
+    /// before the first. Where the last two points fall, as measured times may by chance, constant beyond the last,
+    /// too.
     [[nodiscard]] double operator()(std::int32_t rows) const {
         if (rows <= points_.front().first || points_.size() == 1) return points_.front().second;
         std::size_t above = 1;
@@ -44,14 +45,16 @@ public:
         auto const& a = points_[above - 1];
         auto const& b = points_[above];
         double const t = static_cast<double>(rows - a.first) / static_cast<double>(b.first - a.first);
-        return std::max(0.0, a.second + t * (b.second - a.second));
+        if (t > 1 && b.second < a.second) return b.second;
+        return a.second + t * (b.second - a.second);
     }
 
     /// Moves the curve by the fraction `weight` towards a measured call: the points on both sides of `rows`, in
     /// proportion to their proximity. A call that took more than twice the curve's time, or less than half, is clamped
-    /// to these limits, since it was probably disturbed. Seconds that are negative or not finite are ignored. `weight`
-    /// is in [0, 1].
+    /// to these limits, since it was probably disturbed. Seconds that are negative or not finite are ignored. Throws
+    /// `invalid_input` for a weight outside [0, 1].
     void learn(std::int32_t rows, double seconds, double weight) {
+        if (!(weight >= 0 && weight <= 1)) refuse("weight", weight, "a weight is in [0, 1]");
         if (!(seconds >= 0) || !std::isfinite(seconds)) return;
         double const before = (*this)(rows);
         if (before > 0) seconds = std::clamp(seconds, before / 2, 2 * before);
@@ -69,8 +72,9 @@ public:
         b.second = std::max(0.0, b.second + t * step);
     }
 
-    /// Multiplies all times by a factor that is finite and not negative.
-    void scale(double factor) noexcept {
+    /// Multiplies all times by a factor. Throws `invalid_input` for one that is negative or not finite.
+    void scale(double factor) {
+        if (!(factor >= 0) || !std::isfinite(factor)) refuse("factor", factor, "a factor is finite and not negative");
         for (auto& point : points_) point.second *= factor;
     }
 
@@ -90,7 +94,7 @@ struct step_costs {
     double rest_per_inner = 0;  ///< and of every node with children: drawing them, verifying them
 
     /// Seconds of one step with that tree: a target call for all nodes, and a draft call for each level that is
-    /// expanded.
+    /// expanded, with all nodes of the level. (`share_budget` counts those that have children.)
     [[nodiscard]] double operator()(topology const& shape) const {
         double seconds = target(shape.size()) + rest + rest_per_node * (shape.size() - 1);
         for (node_id v = 0; v < shape.size(); ++v) seconds += shape.child_count(v) > 0 ? rest_per_inner : 0;
@@ -98,6 +102,14 @@ struct step_costs {
         return seconds;
     }
 };
+
+/// Throws `invalid_input` for seconds of `costs.rest..` that are negative or not finite.
+inline void validate(step_costs const& costs) {
+    for (auto const& [name, value] : {std::pair("costs.rest", costs.rest),
+                                      {"costs.rest_per_node", costs.rest_per_node},
+                                      {"costs.rest_per_inner", costs.rest_per_inner}})
+        if (!(value >= 0 && std::isfinite(value))) refuse(name, value, "seconds are finite and not negative");
+}
 
 /// A tree with its efficiency and time.
 struct configuration {
@@ -109,8 +121,9 @@ struct configuration {
     [[nodiscard]] double tokens_per_second() const { return seconds > 0 ? block_efficiency / seconds : 0; }
 };
 
-/// A tree's efficiency and time for given rates and costs.
+/// A tree's efficiency and time for given rates and costs. Throws as `expected_accepted` and `validate`.
 [[nodiscard]] inline configuration evaluate(topology shape, rank_rates const& rates, step_costs const& costs) {
+    validate(costs);
     double const accepted = expected_accepted(shape, rates);
     double const seconds = costs(shape);
     return {std::move(shape), 1 + accepted, seconds};
@@ -145,7 +158,8 @@ template <class Fits>
 }  // namespace detail
 
 /// The fastest k-configuration k1 x k2 x .. of at most `nodes` nodes below the root ([MCSD] 4.4); the root alone if
-/// nothing is faster. Tries all configurations within the depth and ranks of the rates. Throws as `optimal_tree`.
+/// nothing is faster. Tries all configurations within the depth and ranks of the rates. Throws as `optimal_tree` and as
+/// `validate` for the costs.
 [[nodiscard]] inline configuration best_k_configuration(rank_rates const& rates, std::int32_t nodes,
                                                         step_costs const& costs) {
     if (nodes < 0 || nodes > 4096) refuse("nodes", nodes, "the budget is 0 to 4096 nodes");
@@ -154,7 +168,8 @@ template <class Fits>
 }
 
 /// The same with a limit on the number of candidates K = k1 k2 .., the paths of the tree, whatever their length: the
-/// search of [MCSD] 4.3, which uses K and factors up to 32. Throws as `optimal_tree`, and for K outside [1, 1024].
+/// search of [MCSD] 4.3, which uses K and factors up to 32. Throws as `optimal_tree`, as `validate` for the costs, and
+/// for K outside [1, 1024].
 [[nodiscard]] inline configuration best_k_configuration_of_candidates(rank_rates const& rates, std::int32_t candidates,
                                                                       step_costs const& costs) {
     if (candidates < 1 || candidates > 1024) refuse("candidates", candidates, "a tree has 1 to 1024 paths here");
@@ -165,7 +180,9 @@ template <class Fits>
 /// The fastest of the optimal trees of every budget up to `nodes` and every depth covered by the rates.
 ///
 /// Trees of equal depth and number of nodes have similar costs, so the one with the most accepted tokens is taken.
+/// Throws as `optimal_tree`, as `validate` for the costs, and for a negative number of nodes.
 [[nodiscard]] inline configuration best_tree(rank_rates const& rates, std::int32_t nodes, step_costs const& costs) {
+    if (nodes < 0) refuse("nodes", nodes, "the budget is 0 nodes or more");
     detail::check_rates(rates);
     configuration best = evaluate(topology(), rates, costs);
     for (std::size_t depth = 1; depth <= rates.size(); ++depth) {

@@ -224,7 +224,8 @@ private:
 /// else is exact. O(n log V) a sample.
 ///
 /// First tokens are drawn from equal strata, which removes most of the variance; the error is that of the mean of 32
-/// independent rounds. Equal seeds give equal estimates. Throws `invalid_input` for n < 1 and for fewer than 32
+/// independent rounds. Where a first token of a mass like 1 / samples decides, all rounds may miss it: the error is
+/// then far too small. Equal seeds give equal estimates. Throws `invalid_input` for n < 1 and for fewer than 32
 /// samples.
 [[nodiscard]] inline estimated_rate estimate_recursive_sequential(ratio_rows const& rows, index_t n,
                                                                   std::int64_t samples = 16384,

@@ -205,6 +205,50 @@ auto compact_by_pieces(P const& policy, Cache const& cache, kept_batch const& ke
     });
 }
 
+/// Refuses strides by which planes, entries, pages or requests would share bytes: such an entry would be moved twice.
+///
+/// The dimensions of an array nest: in order of stride, a step of one is longer than the extent of all shorter ones
+/// together. How many pages and requests the memory has is not known, so that of these one step alone is looked at.
+template <class Cache>
+void refuse_overlap(Cache const& cache, [[maybe_unused]] std::int32_t requests) {
+    struct step {
+        double length;  // exact up to 2^53 bytes, and never beyond its range
+        double extent;  ///< from the first to the last
+        char const* name;
+        std::int64_t index;
+        std::int64_t given;
+    };
+    step steps[Cache::dimensions + 2] = {};
+    int count = 0;
+    auto const add = [&](std::int64_t stride, std::int64_t times, bool known, char const* name, std::int64_t index) {
+        if (times < 2) return;
+        double const length = stride < 0 ? -static_cast<double>(stride) : static_cast<double>(stride);
+        int at = count++;
+        for (; at > 0 && steps[at - 1].length > length; --at) steps[at] = steps[at - 1];
+        steps[at] = {length, known ? static_cast<double>(times - 1) * length : 0, name, index, stride};
+    };
+    if constexpr (requires { cache.pages; }) {
+        add(cache.entry_stride, cache.pages.entries, true, "cache.entry_stride", none);
+        add(cache.pages.page_stride, 2, false, "cache.pages.page_stride", none);
+    } else {
+        // An entry that moves is not the only one.
+        add(cache.entry_stride, 2, true, "cache.entry_stride", none);
+        // 0: `kept_batch::bases` counts from the first request's entries.
+        if (cache.request_stride != 0) add(cache.request_stride, requests, false, "cache.request_stride", none);
+    }
+    for (int a = 0; a < Cache::dimensions; ++a) add(cache.axes[a].stride, cache.axes[a].count, true, "cache.axes", a);
+    auto reached = static_cast<double>(cache.entry_bytes);
+    for (int k = 0; k < count; ++k) {
+        step const& s = steps[k];
+        if (s.length < reached) {
+            char const* const reason = "entries, planes, pages and requests do not share bytes";
+            if (s.index == none) refuse(s.name, s.given, reason);
+            refuse(s.name, s.index, s.given, reason);
+        }
+        reached += s.extent;
+    }
+}
+
 /// Refuses invalid sizes of a cache, and missing arrays.
 template <class Cache>
 void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
@@ -224,6 +268,7 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
         if (cache.axes[a].count > 1 && cache.axes[a].stride == 0)
             refuse("cache.axes", a, cache.axes[a].stride, "the planes of a dimension do not overlap");
     }
+    refuse_overlap(cache, kept.requests);
     if (kept.stride < 0) refuse("kept.stride", kept.stride, "a request has 0 places for its nodes or more");
     if (kept.stride == 0 && kept.offsets == nullptr && kept.requests > 1)
         refuse("kept.stride", kept.stride,
@@ -243,8 +288,9 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
 /// moves. Entries are moved in pieces of 16 bytes where addresses and strides allow it, else of 8, 4, 2 or 1. A thread
 /// moves one piece of every entry; entries that stay in place are not touched.
 ///
-/// Throws `invalid_input`, before anything is moved, for missing arrays and invalid sizes, or on a CUDA stream returns
-/// `cudaErrorInvalidValue` for them; the contents of the arrays are not checked.
+/// Throws `invalid_input`, before anything is moved, for missing arrays, sizes below 1 and strides by which entries,
+/// planes, pages or requests would share bytes, or on a CUDA stream returns `cudaErrorInvalidValue` for them; the
+/// contents of the arrays are not checked.
 template <execution_policy P, class Cache>
 auto compact_caches(P const& policy, Cache const& cache, kept_batch const& kept) {
     return detail::checked(

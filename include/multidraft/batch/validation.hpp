@@ -111,8 +111,8 @@ struct validation_report {
 
 namespace detail {
 
-/// The rule that an argument of a batch must satisfy.
-[[nodiscard]] constexpr char const* rule_of(batch_argument what) noexcept {
+/// The rule that an argument of a batch must satisfy; some faults are of a `token`.
+[[nodiscard]] constexpr char const* rule_of(batch_argument what, token_id token = none) noexcept {
     switch (what) {
         case batch_argument::offsets:
             return "trees follow one another and have 1 to 2^24 nodes";
@@ -161,10 +161,11 @@ namespace detail {
             return "the row of a node that is read is not negative";
         case batch_argument::target_allowed_of:
         case batch_argument::draft_allowed_of:
-            return "the mask of a node is one of those there are";
+            return "the mask of a node is one of those there are; without allowed_of node i has mask i";
         case batch_argument::target_bias:
         case batch_argument::draft_bias:
-            return "the bias of a node is one of those there are, and its tokens are of the vocabulary and rise";
+            if (token != none) return "the tokens of a bias are of the vocabulary and rise";
+            return "the bias of a node is one of those there are, as many as bias.offsets has less 1";
         default:
             return "the row of this node is not a distribution";
     }
@@ -179,7 +180,7 @@ inline void refuse_reported(validation_report const& report) {
         refuse(name_of(report.what), report.value,
                std::string(text_of(static_cast<arithmetic_fault>(static_cast<std::int32_t>(report.value)))) +
                    ": see docs/floating_point.md");
-    std::string reason = detail::rule_of(report.what);
+    std::string reason = detail::rule_of(report.what, report.token);
     if (report.token != none) reason += " (token " + std::to_string(report.token) + ')';
     bool const of_row = report.what >= batch_argument::target_row_of && report.what <= batch_argument::draft;
     throw invalid_input(name_of(report.what), report.index, detail::printed(report.value),

@@ -55,10 +55,9 @@ public:
     /// Counts the nodes that `learn` counts by what was expected of them: `chances` has for each node of the shape the
     /// probability at which it was expected to be accepted once its parent was. The ratio of the rates of two
     /// histories, one of what came about and one of what was expected, corrects the expectation. Throws `invalid_input`
-    /// as `learn` does, and for another number of chances than nodes.
+    /// as `learn` does, for another number of chances than nodes, and for one outside [0, 1].
     void learn_expected(topology const& shape, step_outcome const& outcome, std::span<double const> chances) {
-        if (chances.size() != static_cast<std::size_t>(shape.size()))
-            refuse("chances.size", chances.size(), "every node of the shape has a chance");
+        check_chances(shape, chances);
         check(shape, outcome);
         fade(kept_);
         for_each_tried(shape, outcome, [&](std::int32_t level, node_id like, std::int32_t) {
@@ -68,6 +67,16 @@ public:
                 count_accepted(level, n, k, chances[static_cast<std::size_t>(shape.first_child(like) + k)]);
         });
         estimate();
+    }
+
+    /// Throws `invalid_input` for another number of chances than the shape has nodes, and for one outside [0, 1].
+    static void check_chances(topology const& shape, std::span<double const> chances) {
+        if (chances.size() != static_cast<std::size_t>(shape.size()))
+            refuse("chances.size", chances.size(), "every node of the shape has a chance");
+        constexpr double rounding = 1e-6;  // of sums over a row
+        for (std::size_t v = 0; v < chances.size(); ++v)
+            if (!(chances[v] >= 0 && chances[v] <= 1 + rounding))
+                refuse("chances", static_cast<std::int64_t>(v), chances[v], "a probability is in [0, 1]");
     }
 
     /// Decays the counts as that many steps would. Throws `invalid_input` for a negative number.

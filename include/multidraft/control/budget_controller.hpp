@@ -113,10 +113,11 @@ public:
         return rates_.outcomes.rate(level, n) / rates_.expectations.rate(level, n);
     }
 
-    /// The index of the best offer, of which the first is the root alone. O(offers). Throws
-    /// `invalid_input` for no offer.
+    /// The index of the best offer, of which the first is the root alone. O(offers). Throws `invalid_input` for no
+    /// offer, and for a first one of another tree.
     [[nodiscard]] std::size_t choose(std::span<tree_offer const> offers) {
         if (offers.empty()) refuse("offers.size", 0, "the root alone is offered always");
+        if (offers[0].nodes != 0) refuse("offers", 0, offers[0].nodes, "the first offer is the root alone, of 0 nodes");
         double const nothing = seconds_of_nothing();
         std::size_t quickest = 0;
         auto const rate = [&](std::size_t k) { return (1 + offers[k].tokens) / at_least(seconds_of(offers[k])); };
@@ -155,8 +156,10 @@ public:
     [[nodiscard]] double least() const noexcept { return step_.least; }
 
     /// What the rows say, without correction, of the nodes of the chosen tree: the chance of each once its parent is
-    /// accepted (`draft::shape_chances`).
+    /// accepted (`draft::shape_chances`). Throws `invalid_input` for another number of chances than nodes, and for one
+    /// outside [0, 1].
     void expect(topology const& shape, std::span<double const> chances) {
+        acceptance_history::check_chances(shape, chances);
         step_.shape = shape;
         step_.chances.assign(chances.begin(), chances.end());
     }

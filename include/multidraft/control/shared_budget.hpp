@@ -264,11 +264,7 @@ struct rate_floor {
                                                 std::span<std::int32_t const> unread = {},
                                                 bool draft_in_one_call = false, rate_floor const& floor = {}) {
     if (rates.empty()) refuse("rates.size", 0, "a batch has one request or more");
-    for (auto const& [name, value] : {std::pair("costs.rest", costs.rest),
-                                      {"costs.rest_per_node", costs.rest_per_node},
-                                      {"costs.rest_per_inner", costs.rest_per_inner}})
-        if (!(value >= 0 && value <= largest_number<double>))
-            refuse(name, value, "seconds are finite and not negative");
+    analysis::validate(costs);
     if (nodes < 0 || nodes > most_shared_nodes) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
     if (!unread.empty() && unread.size() != rates.size())
         refuse("unread.size", unread.size(), "there is one number for each request, or none");

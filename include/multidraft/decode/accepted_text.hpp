@@ -87,8 +87,8 @@ public:
     /// Whether the text has ended.
     [[nodiscard]] bool ended() const noexcept { return reason_.has_value(); }
 
-    /// Ends the text after `count` of the tokens, for the engine's own reasons, such as a stop string. Throws
-    /// `invalid_input` for more tokens than there are.
+    /// Ends the text after `count` of the tokens, for the engine's own reasons, such as a stop string. The reason
+    /// replaces one that there was. Throws `invalid_input` for more tokens than there are.
     void truncate(std::int32_t count, stop_reason reason = stop_reason::callback) {
         if (count < 0 || count > this->count())
             refuse("count", count, "the step has " + std::to_string(this->count()) + " tokens");

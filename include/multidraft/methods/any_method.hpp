@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -156,8 +157,8 @@ public:
         return draw(q.row, q.sums, key, parent, out);
     }
 
-    /// The same from a row of probabilities. Throws for a row without mass, with infinite mass, or with NaN; `validate`
-    /// detects other faults of a row.
+    /// The same from a row of probabilities. Throws for a row whose sum is not 1; `validate` detects other faults of a
+    /// row.
     template <class T, class Layout>
     [[nodiscard]] drawn_children draw(probabilities<T, Layout> const& q, draw_key const& key, parent_node const& parent,
                                       span<token_id> out) const {
@@ -165,8 +166,10 @@ public:
         validate_row_size(q.size(), "draft");
         host_group const g;
         auto sums = g.sum_chunks(q.size(), weight_of{q});
-        if (!(sums.total > 0 && sums.total <= largest_number<real_of<T>>))
+        if (!(std::abs(static_cast<double>(sums.total) - 1.0) <= sum_tolerance<T>)) {
             verify::detail::check_row(g, q, "draft", parent.node);
+            refuse("draft", parent.node, sums.total, "the probabilities of a row sum to 1");
+        }
         return draw(q, sums, key, parent, out);
     }
 
@@ -181,8 +184,9 @@ public:
     /// - `scratch`: `scratch_bytes(..)` bytes or more, aligned to 16, of any content.
     ///
     /// Throws `invalid_input`, before `path` is changed, for a tree of another law, a shape that the method does not
-    /// accept, rows that do not fit or are not distributions, and tokens that cannot have been drawn. So do a path that
-    /// is too short, and scratch that is misaligned or too small; the message states the size needed.
+    /// accept, rows that do not fit, rows that have NaN, infinite or no mass where a decision reads them, and tokens
+    /// that cannot have been drawn. So do a path that is too short, and scratch that is misaligned or too small; the
+    /// message states the size needed. That rows of probabilities sum to 1 is not checked: `validate` does.
     ///
     /// Nothing is allocated. Methods of whole trees read a row more than once; rows of logits are then normalised again
     /// (the overload with `method_memory` remembers them).

@@ -29,10 +29,17 @@ template <class R>
 concept mask_words =
     std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && mask_word<std::ranges::range_value_t<R>>;
 
+/// The words of a range: not null even where it is empty, which is a mask that is too short and not the absence of one.
+template <mask_words R>
+[[nodiscard]] auto const* words_of(R const& range) noexcept {
+    static constexpr std::ranges::range_value_t<R> no_word{};
+    return std::ranges::empty(range) ? &no_word : std::ranges::data(range);
+}
+
 }  // namespace detail
 
-/// One bit for each token: 1 where the token is allowed. A view of the caller's words; without words all tokens are
-/// allowed.
+/// One bit for each token: 1 where the token is allowed. A view of the caller's words. The default, like a null
+/// pointer, is no mask: all tokens are allowed. An empty range of words is a mask that is too short, which rows refuse.
 ///
 /// Token i is bit i % B of word i / B, for words of B = 32 or 64 bits: `std::int32_t` (xgrammar), `std::uint32_t`
 /// (llguidance) or `std::uint64_t`. There are at least ceil(V / B) words; bits beyond the vocabulary are ignored. For
@@ -50,9 +57,9 @@ public:
     }
     /// The same for a contiguous range of words.
     template <detail::mask_words R>
-    explicit token_mask(R const& words) noexcept : token_mask(std::ranges::data(words), std::ranges::size(words)) {}
+    explicit token_mask(R const& words) noexcept : token_mask(detail::words_of(words), std::ranges::size(words)) {}
 
-    /// Whether there are no words, so that no token is forbidden.
+    /// Whether there is no mask, so that no token is forbidden.
     [[nodiscard]] MULTIDRAFT_HD bool empty() const noexcept { return bytes_ == nullptr; }
     /// The words: null without any.
     [[nodiscard]] MULTIDRAFT_HD void const* words() const noexcept { return bytes_; }
@@ -96,13 +103,14 @@ public:
     template <detail::mask_word Word>
     MULTIDRAFT_HD token_masks(Word const* words, std::int64_t masks, std::int64_t stride) noexcept
         : words_(words), masks_(masks), step_(stride * static_cast<std::int64_t>(sizeof(Word) / 4)) {}
-    /// The masks in a contiguous range of words: as many as it has whole strides.
+    /// The masks in a contiguous range of words: as many as it has whole strides. Of an empty range these are no masks
+    /// for some rows, which is refused; only the default, and a null pointer, mean rows without masks.
     template <detail::mask_words R>
     token_masks(R const& words, std::int64_t stride) noexcept
-        : token_masks(std::ranges::data(words),
+        : token_masks(detail::words_of(words),
                       stride < 1 ? 0 : static_cast<std::int64_t>(std::ranges::size(words)) / stride, stride) {}
 
-    /// Whether there are no words, so that no token is forbidden.
+    /// Whether there are no masks, so that no token is forbidden.
     [[nodiscard]] MULTIDRAFT_HD bool empty() const noexcept { return words_ == nullptr; }
     /// How many masks there are.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t masks() const noexcept { return masks_; }
@@ -297,14 +305,23 @@ public:
 
     adjusted_view() = default;
     /// The row with the tokens that the mask forbids at minus infinity and with the bias added to the others. On the
-    /// host a mask without a bit for each token is an `invalid_input`.
+    /// host a mask without a bit for each token, and a bias that `validate` refuses, are an `invalid_input`.
     MULTIDRAFT_HD adjusted_view(View row, token_mask allowed, logit_bias bias = {})
-        : row_(row), allowed_(allowed), bias_(bias) {
+        : adjusted_view(checked(row, allowed, bias)) {
 #if !MULTIDRAFT_ON_DEVICE
         if (!allowed.empty() && allowed.tokens() < row.size())
             refuse("allowed.tokens", allowed.tokens(),
                    "a mask has a bit for each of the " + std::to_string(row.size()) + " tokens");
+        validate(logit_biases{bias.tokens, bias.values}, 1, row.size());
 #endif
+    }
+    /// The same where mask and bias are known to be those of the row: nothing is checked.
+    [[nodiscard]] static MULTIDRAFT_HD adjusted_view checked(View row, token_mask allowed, logit_bias bias) noexcept {
+        adjusted_view result;
+        result.row_ = row;
+        result.allowed_ = allowed;
+        result.bias_ = bias;
+        return result;
     }
 
     [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return row_.size(); }

@@ -217,7 +217,7 @@ template <class Rows>
         span<token_id const> const tokens = bias(r).tokens;
         for (std::size_t k = 0; k < tokens.size(); ++k)
             if (tokens[k] < 0 || tokens[k] >= rows.vocabulary || (k > 0 && tokens[k] <= tokens[k - 1]))
-                return {fault, node, none, static_cast<double>(tokens[k])};
+                return {fault, node, tokens[k], static_cast<double>(tokens[k])};
     }
     return {};
 }
