@@ -328,6 +328,67 @@ TEST(batch_mistakes, entries_of_a_cache_do_not_share_bytes) {
     EXPECT_EQ(cache, (std::vector<std::int32_t>{10, 11, 14, 13, 14, 21, 16, 17, 20, 21, 22, 23, 24, 25, 26, 27}));
 }
 
+TEST(batch_mistakes, kept_nodes_rise_and_have_room) {
+    std::vector<node_id> nodes{1, 3, 2, 4};
+    std::vector<std::int32_t> counts{2, 2};
+    std::vector<std::int64_t> bases{0, 0};
+    std::vector<std::int32_t> slots{0, 1};
+    std::vector<std::int32_t> cache{10, 11, 12, 13, 14, 20, 21, 22, 23, 24};
+    auto const untouched = cache;
+    contiguous_cache view;
+    view.data = cache.data();
+    view.request_stride = 20;
+    view.entry_stride = view.entry_bytes = 4;
+    kept_batch kept{2, nodes.data(), 2, counts.data(), bases.data()};
+    kept.slot_of = slots.data();
+    auto const refused = [&] { return refusal([&] { compact_caches(host_threads(1), view, kept); }); };
+    kept.stride = 1;
+    EXPECT_EQ(refused(), "kept.counts[0] = 2: a request keeps 0 nodes or more, no more than kept.stride");
+    kept.stride = 2;
+    counts[1] = -1;
+    EXPECT_EQ(refused(), "kept.counts[1] = -1: a request keeps 0 nodes or more, no more than kept.stride");
+    counts[1] = 2;
+    bases[1] = -1;
+    EXPECT_EQ(refused(), "kept.bases[1] = -1: an entry of a cache is not negative");
+    bases[1] = 0;
+    slots[0] = -2;
+    EXPECT_EQ(refused(), "kept.slot_of[0] = -2: a place in a cache is not negative");
+    slots[0] = 0;
+    for (node_id const wrong : {2, 1, 0}) {
+        nodes[3] = wrong;
+        EXPECT_EQ(refused(), "kept.nodes[3] = " + std::to_string(wrong) +
+                                 ": the kept nodes of a request rise, from kept.first on: request 1");
+    }
+    nodes[3] = 4;
+    nodes[0] = 0;
+    EXPECT_EQ(refused(), "kept.nodes[0] = 0: the kept nodes of a request rise, from kept.first on: request 0");
+    EXPECT_EQ(cache, untouched);
+    nodes[0] = 1;
+    EXPECT_EQ(refused(), "nothing was thrown");
+    EXPECT_EQ(cache, (std::vector<std::int32_t>{10, 11, 13, 13, 14, 20, 22, 24, 23, 24}));
+}
+
+TEST(batch_mistakes, the_offset_at_fault_is_named) {
+    auto const good = three_trees();
+    auto const refused = [&](std::int32_t at, std::int64_t value) {
+        auto b = good;
+        b.offsets[static_cast<std::size_t>(at)] = value;
+        return refusal([&] { refuse_reported(validation(b, b.draft_logits())); });
+    };
+    auto const expected = [](std::int32_t at, std::int64_t value, std::int32_t request) {
+        return "offsets[" + std::to_string(at) + "] = " + std::to_string(value) +
+               ": trees follow one another and have 1 to 2^24 nodes, request " + std::to_string(request);
+    };
+    EXPECT_EQ(refused(0, 2), expected(0, 2, 0));
+    EXPECT_EQ(refused(1, 0), expected(1, 0, 0));
+    EXPECT_EQ(refused(1, 60), expected(1, 60, 0));
+    EXPECT_EQ(refused(1, -3), expected(1, -3, 0));
+    EXPECT_EQ(refused(2, 60), expected(2, 60, 1));
+    EXPECT_EQ(refused(2, good.offsets[1]), expected(2, good.offsets[1], 1));
+    EXPECT_EQ(refused(3, 60), expected(3, 60, 2));
+    EXPECT_EQ(refused(3, good.offsets[3] - 1), expected(3, good.offsets[3] - 1, 2));
+}
+
 TEST(batch_mistakes, more_requests_than_nodes_are_refused_before_offsets_are_read) {
     auto const b = three_trees();
     tree_batch trees = b.trees();

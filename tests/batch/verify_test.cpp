@@ -258,10 +258,10 @@ TEST(batch_verify, refuses_what_cannot_be) {
     expect_refused(none_at([](auto& c) -> auto& { return c.p.data; }), "target.data", -1, "null");
     expect_refused(none_at([](auto& c) -> auto& { return c.out.next; }), "out.next", -1, "null");
     expect_refused([](auto&, auto& c) { c.trees.requests = -1; }, "trees.requests", -1, "-1");
-    expect_refused([](auto&, auto& c) { c.trees.nodes -= 1; }, "offsets", 5, "30");
+    expect_refused([](auto&, auto& c) { c.trees.nodes -= 1; }, "offsets", 6, "37");
     expect_refused([](auto&, auto& c) { c.q.vocabulary = 299; }, "draft.vocabulary", -1, "299");
     expect_refused([](auto&, auto& c) { c.p.vocabulary = 0; }, "target.vocabulary", -1, "0");
-    expect_refused([](auto& b, auto&) { b.offsets[1] = 0; }, "offsets", 0, "0");
+    expect_refused([](auto& b, auto&) { b.offsets[1] = 0; }, "offsets", 1, "0");
     expect_refused([](auto& b, auto&) { b.parents[12] = 4; }, "parents", 2, "4");
     expect_refused([](auto& b, auto&) { b.tokens[7] = 300; }, "tokens", 7, "300");
     expect_refused([](auto& b, auto&) { b.tokens[2] = b.tokens[1] = 5; }, "tokens", 2, "5");

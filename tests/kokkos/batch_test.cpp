@@ -800,7 +800,7 @@ TEST(kokkos_validate, names_the_first_fault) {
     expect(bad, batch_argument::nothing, 0, 0);
     bad = good;
     bad.offsets[1] = 7;
-    expect(bad, batch_argument::offsets, 0, 0);
+    expect(bad, batch_argument::offsets, 0, 1);
     bad = good;
     bad.positions[1] = -2;
     expect(bad, batch_argument::positions, 1, 1);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -278,6 +279,22 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
     refuse_null(kept.bases, "kept.bases");
 }
 
+/// Refuses contents of the arrays, which are in host memory, by which a cache would lose entries. O(kept nodes).
+inline void refuse_bad_kept(kept_batch const& kept) {
+    for (std::int32_t b = 0; b < kept.requests; ++b) {
+        std::int32_t const count = kept.counts[b];
+        if (count < 0 || (kept.stride > 0 && count > kept.stride))
+            refuse("kept.counts", b, count, "a request keeps 0 nodes or more, no more than kept.stride");
+        if (kept.bases[b] < 0) refuse("kept.bases", b, kept.bases[b], "an entry of a cache is not negative");
+        if (kept.slot(b) < 0) refuse("kept.slot_of", b, kept.slot(b), "a place in a cache is not negative");
+        node_id const* const nodes = kept.nodes_of(b);
+        for (std::int32_t k = 0; k < count; ++k)
+            if (nodes[k] < kept.first || (k > 0 && nodes[k] <= nodes[k - 1]))
+                refuse("kept.nodes", nodes + k - kept.nodes, nodes[k],
+                       "the kept nodes of a request rise, from kept.first on: request " + std::to_string(b));
+    }
+}
+
 }  // namespace detail
 
 /// Moves the kept nodes' entries together behind the root's, in place: for every request, plane and kept node k, entry
@@ -289,15 +306,18 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
 /// moves one piece of every entry; entries that stay in place are not touched.
 ///
 /// Throws `invalid_input`, before anything is moved, for missing arrays, sizes below 1 and strides by which entries,
-/// planes, pages or requests would share bytes, or on a CUDA stream returns `cudaErrorInvalidValue` for them; the
-/// contents of the arrays are not checked.
+/// planes, pages or requests would share bytes, or on a CUDA stream returns `cudaErrorInvalidValue` for them. On the
+/// host also for nodes that do not rise or are more than there is room for, negative counts, bases and places; the
+/// contents of arrays on a device are not checked.
 template <execution_policy P, class Cache>
 auto compact_caches(P const& policy, Cache const& cache, kept_batch const& kept) {
     return detail::checked(
         policy,
         [&] {
             if (kept.requests < 0) refuse("kept.requests", kept.requests, "a batch has 0 requests or more");
-            if (kept.requests > 0) detail::refuse_bad_cache(cache, kept);
+            if (kept.requests == 0) return;
+            detail::refuse_bad_cache(cache, kept);
+            if constexpr (host_policy<P>) detail::refuse_bad_kept(kept);
         },
         [&] { return detail::compact_by_pieces(policy, cache, kept); });
 }

@@ -41,9 +41,9 @@ void refuse_bad_rows(tree_batch const& trees, batch_argument owner, Rows const& 
         auto const refuse_fault = [b](batch_fault const& f) {
             refuse_reported({f.what, b, f.index, f.token, f.value});
         };
-        bool const ends = b + 1 < trees.requests || trees.offsets[b + 1] == trees.nodes;
-        if (!offsets_are_valid(trees, b) || !ends)
-            refuse_fault({batch_argument::offsets, b, none, static_cast<double>(trees.offsets[b + (ends ? 0 : 1)])});
+        batch_fault of_offsets = check_offsets(trees, b);
+        of_offsets.index += b;
+        refuse_fault(of_offsets);
         batch_fault of_request = check_sampling_of(rows, slot, b);
         of_request.index = b;
         refuse_fault(of_request);

@@ -54,6 +54,16 @@ inline constexpr fault_key no_fault = ~fault_key{0};
     return begin >= 0 && begin < end && end <= trees.nodes && end - begin <= max_nodes && (b > 0 || begin == 0);
 }
 
+/// The fault of a request's offsets: its index is 0 for where the tree begins, 1 for where it ends.
+[[nodiscard]] MULTIDRAFT_HD inline batch_fault check_offsets(tree_batch const& trees, std::int32_t b) noexcept {
+    std::int64_t const begin = trees.offsets[b];
+    bool const begins = begin >= 0 && begin < trees.nodes && (b > 0 || begin == 0);
+    bool const ends = b + 1 < trees.requests || trees.offsets[b + 1] == trees.nodes;
+    if (offsets_are_valid(trees, b) && ends) return {};
+    int const at = begins ? 1 : 0;
+    return {batch_argument::offsets, at, none, static_cast<double>(trees.offsets[b + at])};
+}
+
 /// Sampling parameters; `first` is the temperature of their owner.
 [[nodiscard]] MULTIDRAFT_HD inline batch_fault check_sampling(sampling_params const& w, batch_argument first) noexcept {
     auto const at = [first](int k) { return static_cast<batch_argument>(static_cast<int>(first) + k); };
@@ -87,9 +97,7 @@ template <class Target, class Draft>
                                                       Target const& target, Draft const& draft,
                                                       std::int32_t b) noexcept {
     using what = batch_argument;
-    if (!offsets_are_valid(trees, b)) return {what::offsets, 0, none, static_cast<double>(trees.offsets[b])};
-    if (b + 1 == trees.requests && trees.offsets[b + 1] != trees.nodes)
-        return {what::offsets, 0, none, static_cast<double>(trees.offsets[b + 1])};
+    if (batch_fault const f = check_offsets(trees, b); f.what != what::nothing) return f;
     if (requests.slot(b) < 0) return {what::slot_of, 0, none, static_cast<double>(requests.slot(b))};
     if (requests.is_repeated(b)) return {what::seeds, 0, none, static_cast<double>(requests.seed(b))};
     if (requests.position(b) < 0) return {what::positions, 0, none, static_cast<double>(requests.position(b))};
@@ -358,7 +366,7 @@ template <group G, draft_law Law, class Target, class Draft>
         f = check_request(drafts.trees, requests, target, draft, report.request);
     }
     report.what = f.what;
-    report.index = found >= what::parents ? f.index : report.request;
+    report.index = found >= what::parents ? f.index : report.request + (found == what::offsets ? f.index : 0);
     report.token = f.token;
     report.value = f.value;
     return report;
