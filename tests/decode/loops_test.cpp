@@ -20,6 +20,7 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
@@ -67,6 +68,18 @@ TEST(Loops, TemperatureZeroGivesTheGreedyTextWithEveryLosslessPair) {
         EXPECT_EQ((run<draft::iid, verify::naive<law::iid>>(m, shape, options).tokens), greedy);
     }
     EXPECT_EQ((run<draft::iid, verify::speculative_sampling<law::iid>>(m, chain(5), options).tokens), greedy);
+}
+
+TEST(Loops, AShapeThatTheVerifierDoesNotTakeIsRefusedAtOnce) {
+    models m;
+    auto const made = [&]<class Verifier>(Verifier, topology const& shape) {
+        return refusal([&] { static_cast<void>(make_speculative<draft::iid, Verifier>(m.target, m.draft, shape)); });
+    };
+    EXPECT_EQ(made(verify::speculative_sampling<law::iid>{}, branching({1, 2, 1})),
+              "shape[3] = 1: the verifier takes trees of one child per node");
+    EXPECT_EQ(made(verify::multi_path_block<law::iid>{}, branching({2, 2})),
+              "shape[4] = 1: the verifier takes trees of paths of one length that branch at the root alone");
+    EXPECT_EQ(made(verify::multi_path_block<law::iid>{}, branching({3, 1})), "nothing was thrown");
 }
 
 /// A model that exposes its logits in its own memory, and overwrites them at the next call.

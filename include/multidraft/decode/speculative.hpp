@@ -30,6 +30,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/traits.hpp"
@@ -202,9 +203,12 @@ private:
 
 /// The loop over trees of a fixed shape from one draft model; `shape` is the number of children of each node (see
 /// `chain`, `branching`): `make_speculative<draft::sequential, verify::recursive_rejection<law::sequential>>(target,
-/// draft, shape)`.
+/// draft, shape)`. Throws `invalid_input` for a shape that the verifier does not take.
 template <sampler Sampler, verify::verifier Verifier, language_model Target, language_model Draft>
 [[nodiscard]] auto make_speculative(Target& target, Draft& draft, topology shape) {
+    constexpr allowed_trees taken = verify::trees_of<Verifier>;
+    if (node_id const v = first_not_allowed(tree_view{shape.parents(), {}}, taken); v != none)
+        refuse("shape", v, shape.parent(v), std::string("the verifier takes trees of ") + text_of(taken));
     return speculative<Target, static_tree_drafter<Draft, Sampler>, Verifier>(
         target, static_tree_drafter<Draft, Sampler>(draft, std::move(shape)));
 }

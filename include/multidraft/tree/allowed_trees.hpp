@@ -17,6 +17,20 @@ enum class allowed_trees : std::uint8_t {
     chains  ///< one child per node
 };
 
+/// What these trees have, in words.
+[[nodiscard]] constexpr char const* text_of(allowed_trees kind) noexcept {
+    switch (kind) {
+        case allowed_trees::pairs:
+            return "two children per node at most";
+        case allowed_trees::forks:
+            return "paths of one length that branch at the root alone";
+        case allowed_trees::chains:
+            return "one child per node";
+        default:
+            return "any shape";
+    }
+}
+
 /// The first node that does not fit, or `none`. The tree is in level order (`tree_view::is_tree`). O(nodes).
 [[nodiscard]] MULTIDRAFT_HD constexpr node_id first_not_allowed(tree_view tree, allowed_trees kind) noexcept {
     node_id const nodes = tree.size();
