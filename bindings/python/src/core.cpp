@@ -316,6 +316,14 @@ sampling sampling_of(nb::handle given) {
     return s;
 }
 
+/// An entry of an argument that is refused.
+failure failure_at(std::string const& argument, std::size_t index, std::int64_t value, std::string const& reason) {
+    failure f(argument, std::to_string(value), reason);
+    f.index = static_cast<std::int64_t>(index);
+    f.message = f.argument + '[' + std::to_string(index) + "] = " + f.value + ": " + f.reason;
+    return f;
+}
+
 void check_size(std::size_t size, std::size_t wanted, char const* name, char const* reason) {
     if (size != wanted) throw failure(std::string(name) + ".size", std::to_string(size), reason);
 }
@@ -331,12 +339,8 @@ void check_rows(matrix const& of, std::optional<longs> const& row_of, std::size_
     std::string const argument = std::string(name).substr(0, std::string(name).find("_logits")) + "_rows";
     check_size(row_of->shape(0), entries, argument.c_str(), "there is one entry a node");
     for (std::size_t k = 0; k < entries; ++k)
-        if ((*row_of)(k) < 0 || (*row_of)(k) >= of.rows()) {
-            failure f(argument, std::to_string((*row_of)(k)), "there are " + std::to_string(of.rows()) + " rows");
-            f.index = static_cast<std::int64_t>(k);
-            f.message = f.argument + '[' + std::to_string(k) + "] = " + f.value + ": " + f.reason;
-            throw f;
-        }
+        if ((*row_of)(k) < 0 || (*row_of)(k) >= of.rows())
+            throw failure_at(argument, k, (*row_of)(k), "there are " + std::to_string(of.rows()) + " rows");
 }
 
 /// The number of the draft's rows that are read if row i is that of node i: the last nodes may have no children.
@@ -374,12 +378,9 @@ void refuse_equal_draws(ints const& requests, ints const& nodes, seeds_array con
     for (std::size_t e = 0; e < nodes.shape(0); ++e) {
         auto const b = static_cast<std::size_t>(requests(e));
         if (seen.insert({seeds(b), positions(b), nodes(e)}).second) continue;
-        failure f("nodes", std::to_string(nodes(e)),
-                  "another row has this node, seed and position, and would get the same draws: rows of one tree are "
-                  "different nodes, and trees have different seeds or ids");
-        f.index = static_cast<std::int64_t>(e);
-        f.message = f.argument + '[' + std::to_string(e) + "] = " + f.value + ": " + f.reason;
-        throw f;
+        throw failure_at("nodes", e, nodes(e),
+                         "another row has this node, seed and position, and would get the same draws: rows of one tree "
+                         "are different nodes, and trees have different seeds or ids");
     }
 }
 
@@ -398,7 +399,7 @@ std::tuple<nb::object, nb::object, nb::object> draft(
     if (count < 0) throw failure("n", std::to_string(count), "0 children or more are drawn");
     for (std::size_t e = 0; e < entries; ++e)
         if (requests(e) < 0 || static_cast<std::size_t>(requests(e)) >= seeds.shape(0))
-            throw failure("requests", std::to_string(requests(e)), "a row is of one of the requests");
+            throw failure_at("requests", e, requests(e), "a row is of one of the requests");
     if (wanted) check_size(wanted->shape(0), entries, "n", "there is one number a row");
     md_requests const draws = requests_of(seeds, positions, ids, seeds.shape(0));
     if (!ids && std::strcmp(info_of(method).law, "deterministic") != 0)
@@ -848,23 +849,25 @@ public:
                      std::uint32_t id, nb::handle given, nb::handle given_of_draft, std::int32_t in_target,
                      std::int32_t in_draft) {
         in_use const mine(busy_);
-        md_step_request r = request(text, in_target, in_draft);
+        md_method const* const chosen = method_of(method);
+        md_sampling const own = sampling_of(given).all;
         md_sampling const of_draft = sampling_of(given_of_draft).all;
+        md_step_request r = request(text, in_target, in_draft);
         r.parents = parents.data();
         r.nodes = static_cast<std::int32_t>(parents.shape(0));
         r.seed = seed;
         r.id = id;
-        r.sampling = sampling_of(given).all;
+        r.sampling = own;
         r.draft_sampling = &of_draft;
         std::int32_t number = 0;
-        check(md_add_request(inner_, method_of(method), &r, &number));
+        added(md_add_request(inner_, chosen, &r, &number));
         return number;
     }
     std::int32_t add_reading(ints const& text, std::int32_t in_target, std::int32_t in_draft) {
         in_use const mine(busy_);
         md_step_request const r = request(text, in_target, in_draft);
         std::int32_t number = 0;
-        check(md_add_reading(inner_, &r, &number));
+        added(md_add_reading(inner_, &r, &number));
         return number;
     }
     nb::tuple next_level() { return inputs(md_next_level); }
@@ -936,6 +939,11 @@ private:
         r.in_target = in_target;
         r.in_draft = in_draft;
         return r;
+    }
+    /// The text of a request that is refused is dropped: there are as many texts as requests.
+    void added(md_status status) {
+        if (status != MD_OK) texts_.pop_back();
+        check(status);
     }
     nb::tuple inputs(md_status (*call)(md_step*, md_step_inputs*)) {
         in_use const mine(busy_);

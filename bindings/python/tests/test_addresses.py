@@ -156,3 +156,112 @@ def test_a_proof_refuses_answers_that_mean_nothing():
 
     with pytest.raises(TypeError):
         proof.law_of_node(proof.draw_iid, in_place, p, q, 1)
+
+
+def test_trees_of_one_address_are_refused_in_a_call():
+    method = "recursive_rejection/sequential"
+    drawn = [multidraft.draft_tree(method, "2", [1, 2], draft, seed=7, request=r) for r in (0, 1, 0)]
+    trees, rows = [tree for tree, _ in drawn], np.concatenate([r for _, r in drawn])
+    p = np.concatenate([rows_of(tree, [1, 2]) for tree in trees])
+    with pytest.raises(InvalidInput, match=r"tree\[2\] = drawn with seed 7, position 1 and request 0: so was tree\[0\]") as error:
+        multidraft.verify(method, trees, None, p, rows)
+    assert error.value.index == 2
+    refused(lambda: multidraft.verify(method, trees[::2], None, p[:6], rows[:6], ids=0), "tree[1]")
+    meant = multidraft.verify(method, trees, None, p, rows, ids=[0, 1, 0])
+    assert meant[0].tokens == meant[2].tokens
+    assert len(multidraft.verify(method, trees[:2], None, p[:6], rows[:6])) == 2
+
+
+def test_stop_tokens_may_be_in_any_collection():
+    run = lambda stop: multidraft.speculate("naive/iid", [-1, 0, 0], target, draft, np.array([1]), tokens=40, seed=2, stop=stop).tokens  # noqa: E731
+    last = run(())[7]
+    expected = run([last])
+    assert len(expected) < 40
+    for stop in ({last: "end"}, {last: "end"}.keys(), frozenset([last]), (last,), np.array([last])):
+        assert run(stop) == expected
+    refused(lambda: run("ab"), "stop")
+
+
+class Odd:
+    """Rows with one entry, or a whole row, that is no logit."""
+
+    def __init__(self, value, everywhere=False, kind=np.float32):
+        self.value, self.everywhere, self.kind = value, everywhere, kind
+
+    def __call__(self, texts):
+        rows = draft(texts).astype(self.kind)
+        rows[:, slice(None) if self.everywhere else 3] = self.value
+        return rows
+
+
+@pytest.mark.parametrize("method", multidraft.methods().values(), ids=str)
+def test_a_draft_that_is_no_distribution_is_reported(method):
+    tree = {"any": "2x1", "pairs": "2x1", "forks": "fork:2x2", "chains": "chain:2"}[method.shapes]
+    for wrong, what in ((Odd(np.nan), "draft(..) = nan: the row after node 0 has this logit of token 3"), (Odd(np.nan, True, np.float64), "token 0"),
+                        (Odd(-np.inf, True), "draft(..) = -inf: the row after node 0"), (Odd(-np.inf, True, np.float16), "-inf"),
+                        (lambda texts: multidraft.Candidates([[2, 4]], [[np.nan, 0.0]], V).of_rows([0] * len(texts)), "of token 2")):
+        refused(lambda: multidraft.draft_tree(method, tree, [1, 2], wrong), what)  # noqa: B023
+        refused(lambda: multidraft.speculate(method, tree, target, wrong, [1, 2], tokens=8), what)  # noqa: B023
+    some = multidraft.speculate(method, tree, target, Odd(-np.inf), [1, 2], tokens=8)  # a token without mass
+    assert len(some.tokens) == 8
+
+
+def test_rows_are_read_as_they_are_or_refused():
+    run = lambda p, q: multidraft.speculate("recursive_rejection/sequential", "2x1", p, q, [1], tokens=20, seed=4)  # noqa: E731
+    plain = run(target, draft).tokens
+    of = lambda model, change: lambda texts: change(model(texts))  # noqa: E731
+    matrix = lambda x: x.view(np.matrix)  # noqa: E731
+    assert run(of(target, matrix), of(draft, matrix)).tokens == plain
+    assert run(of(target, lambda x: matrix(x.astype(float))), draft).tokens == run(of(target, lambda x: x.astype(float)), draft).tokens
+    for change, part in ((np.ma.masked_array, "a masked array"), (lambda x: np.ma.masked_array(x.astype(float)), "a masked array"),
+                         (lambda x: np.ma.masked_array(np.asfortranarray(x)), "a masked array"), (lambda x: np.round(x).astype(np.int64), "dtype = int64"),
+                         (lambda x: x.astype(np.longdouble), f"dtype = {np.dtype(np.longdouble).name}"), (lambda x: x.astype(complex), "dtype = complex128"),
+                         (lambda x: x > 0, "dtype = bool"), (lambda x: x.view(np.uint32), "dtype = uint32")):
+        refused(lambda: run(of(target, change), draft), "target(..)", part)  # noqa: B023
+        refused(lambda: run(target, of(draft, change)), "draft(..)", part)  # noqa: B023
+    refused(lambda: run(lambda texts: np.zeros((len(texts), V + 1), np.float32), draft), f"draft(..).vocabulary = {V}", f"the target's rows have {V + 1}")
+
+
+def test_tensors_are_read_as_they_are_or_refused():
+    torch = pytest.importorskip("torch")
+    run = lambda p, q=draft: multidraft.speculate("recursive_rejection/sequential", "2x1", p, q, torch.tensor([1]), tokens=20, seed=4)  # noqa: E731
+    double = lambda texts: torch.from_numpy(target(texts)).double()  # noqa: E731
+    negative = lambda x: torch._neg_view(-x)  # noqa: E731
+    plain = run(double).tokens
+    assert plain == run(lambda texts: target(texts).astype(float)).tokens
+    for change, part in ((negative, "the negative bit"), (lambda x: negative(x.float()), "the negative bit"), (lambda x: x.requires_grad_(), "a gradient"),
+                         (lambda x: x.float().requires_grad_(), "a gradient"), (lambda x: x.long(), "dtype = int64"), (lambda x: x.cfloat(), "complex64")):
+        refused(lambda: run(lambda texts: change(double(texts))), "target(..)", part)  # noqa: B023
+        refused(lambda: run(target, lambda texts: change(double(texts))), "draft(..)", part)  # noqa: B023
+    assert run(lambda texts: negative(double(texts)).resolve_neg()).tokens == plain
+
+
+class Seen:
+    """A draft that keeps the features that it observes."""
+
+    def __init__(self):
+        self.features = []
+
+    def observe(self, features, positions):
+        self.features += features.tolist()
+        assert features.dtype == np.float32
+
+    def rows(self, text, depth):
+        return np.zeros((depth, V), np.float32)
+
+
+def test_features_of_any_type_are_read():
+    torch = pytest.importorskip("torch")
+    values = lambda texts: np.array([[len(text) / 4, -1.5] for text in texts], np.float32)  # noqa: E731
+
+    def run(change):
+        seen = Seen()
+        multidraft.speculate("naive/iid", "1x1", lambda texts: (target(texts), change(values(texts))), seen, [1, 2], tokens=6, seed=2)
+        return seen.features
+
+    plain = run(lambda x: x)
+    assert plain[:2] == [[0.25, -1.5], [0.5, -1.5]]
+    assert run(lambda x: torch.from_numpy(x).bfloat16()) == run(lambda x: x.astype(pytest.importorskip("ml_dtypes").bfloat16)) == run(np.ndarray.tolist) == plain
+    for change, part in ((np.ma.masked_array, "a masked array"), (lambda x: torch.from_numpy(x).requires_grad_(), "a gradient"),
+                         (lambda x: torch._neg_view(torch.from_numpy(x)), "negative bit"), (lambda x: x[0], "shape = (2,)"), (lambda x: [["a"]], "target(..)[1] = list")):
+        refused(lambda: run(change), "target(..)[1]", part)  # noqa: B023

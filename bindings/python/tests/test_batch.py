@@ -131,7 +131,12 @@ def test_probabilities():
     trees, target, draft = make(method, temperature=0.7)
     p, q = (multidraft.distributions(x, temperature=0.7) for x in (target, draft))
     assert same(decide(method, trees, target, draft, temperature=0.7), decide(method, trees, p, q, probabilities=True))
-    assert same(decide(method, trees, p, q, probabilities=True), decide(method, trees, p, q, probabilities=True, top_k=1))
+    assert same(decide(method, trees, p, q, probabilities=True), decide(method, trees, p, q, probabilities=True, top_k=0, top_p=[1.0] * len(trees)))
+    for wrong, name in ((dict(top_k=1), "top_k"), (dict(temperature=-1), "temperature"), (dict(min_p=[0.1] * len(trees)), "min_p"),
+                        (dict(draft_sampling=(0.7, 0, 1.0, 0.0)), "draft_sampling.temperature")):
+        with pytest.raises(multidraft.InvalidInput, match="applies to probabilities") as refused:
+            decide(method, trees, p, q, probabilities=True, **wrong)
+        assert refused.value.argument == name
     with pytest.raises(ValueError, match="float32"):
         decide(method, trees, p.astype(np.float16), q.astype(np.float16), probabilities=True)
     with pytest.raises(ValueError, match="not a distribution"):
@@ -466,3 +471,63 @@ def test_numbers_are_not_cut_to_32_bits():
         multidraft.verify(**good, temperature=[None])
     with pytest.raises(multidraft.InvalidInput, match="branching"):
         multidraft.verify(**{**good, "tree": [4, 2, 2]})
+
+
+def test_lists_for_several_nodes_keep_their_law():
+    q = np.random.default_rng(3).normal(size=(4, 9)).astype(np.float32)
+    for how in (dict(nodes=0), dict(tree="2x2", level=0), dict(nodes=0, method="recursive_rejection/iid")):
+        children = multidraft.draft(q[:1], None if "tree" in how else 2, law="shared_lists/iid", positions=0, **how)
+        assert children.law == "shared_lists/iid"
+        assert np.array_equal(children.tokens, multidraft.draft(q[:1], 2, law="iid", nodes=0, positions=0).tokens)
+    tokens = [0, *children.tokens[0], *children.tokens[0], *children.tokens[0]]  # one list for all nodes
+    rows = np.random.default_rng(4).normal(size=(7, 9)).astype(np.float32)
+    of_law = {name for name, m in multidraft.methods().items() if m.law == "iid" and m.shapes in ("any", "pairs")}
+    assert {"recursive_rejection/iid", "naive/iid"} <= set(children.law.methods) and "traversal/iid" not in children.law.methods
+    for method in of_law:
+        verify = lambda: multidraft.verify(method, "2x2", tokens, rows, np.repeat(q[:1], 3, 0), law=children.law, positions=0)  # noqa: B023, E731
+        if method in children.law.methods:
+            assert verify().tokens[-1] >= 0
+        else:
+            with pytest.raises(multidraft.InvalidInput) as refused:
+                verify()
+            assert refused.value.argument == "law" and "recursive_rejection/iid" in refused.value.reason
+    with pytest.raises(multidraft.InvalidInput, match="law = shared_lists/iid"):
+        multidraft.draft(q[:1], 2, law="shared_lists/iid", method="traversal/iid", nodes=0, positions=0)
+
+
+def test_lists_of_trees():
+    rows = np.zeros((4, 8), np.float32)
+    tree, _ = multidraft.draft_tree("naive/iid", "1", [3], lambda texts: rows[: len(texts)])
+    for trees, argument, index, part in (([], "tree.size", -1, "one or more"), ((), "tree.size", -1, "one or more"),
+                                         ([tree, "1"], "tree", 0, "others of this list have none"), (["1", tree], "tree", 1, "of this list")):
+        with pytest.raises(multidraft.InvalidInput, match=part) as refused:
+            multidraft.verify("naive/iid", trees, [0, 1, 0, 1], rows, law="iid", positions=0)
+        assert (refused.value.argument, refused.value.index) == (argument, index)
+
+
+def test_masks_of_numpy_are_refused():
+    masked = lambda values: np.ma.masked_array(values, mask=np.arange(len(values)) == 1)  # noqa: E731
+    rows = np.zeros((3, 8), np.float32)
+    for call, argument in (
+            (lambda: multidraft.verify("naive/iid", "2", masked([0, 1, 2]), rows, law="iid", positions=0), "tokens"),
+            (lambda: multidraft.verify("naive/iid", "2", [masked([0, 1, 2])], rows, law="iid", positions=0), "tokens[0]"),
+            (lambda: multidraft.draft(rows, 1, law="iid", nodes=masked([0, 1, 2]), positions=0), "nodes"),
+            (lambda: multidraft.distributions(rows, temperature=masked([1.0, 2.0, 3.0])), "temperature"),
+            (lambda: multidraft.Tree(masked([-1, 0, 0])), "parents"),
+            (lambda: multidraft.Candidates(np.ma.masked_array([[0, 1]]), [[0.0, 1.0]], 5), "tokens"),
+            (lambda: multidraft.analysis.alpha_star(masked([0.5, 0.5]), [0.5, 0.5], 1, "iid"), "p"),
+            (lambda: multidraft.analysis.block_efficiency(masked([0.5, 0.5])), "rates"),
+            (lambda: multidraft.compact(masked(np.zeros(3)), 1, [1]), "cache"),
+            (lambda: multidraft.compact(np.zeros((3, 2)), 1, masked([0, 1])), "kept")):
+        with pytest.raises(multidraft.InvalidInput, match="a masked array") as refused:
+            call()
+        assert refused.value.argument == argument
+
+
+def test_a_cache_with_a_gradient_is_not_written_to():
+    torch = pytest.importorskip("torch")
+    cache = torch.arange(6.0).requires_grad_()
+    with pytest.raises(multidraft.InvalidInput, match="cache = a tensor with a gradient"):
+        multidraft.compact(cache, 2, [1, 3])
+    assert cache.tolist() == [0, 1, 2, 3, 4, 5]
+    assert multidraft.compact(cache.detach(), 2, [1, 3]) == 4 and cache.tolist()[:4] == [0, 1, 3, 5]

@@ -200,3 +200,69 @@ def test_tensors(models):
     drawn = multidraft.draft(few, 3, nodes=[1, 2], law="stratified", seeds=[1, 2], positions=0)
     whole = multidraft.draft(few.whole(), 3, nodes=[1, 2], law="stratified", seeds=[1, 2], positions=0)
     assert (drawn.tokens == whole.tokens).all() and (drawn.certain == whole.certain).all()
+
+
+def test_candidates_of_all_kinds():
+    few = Candidates([[1, 2]], [[1.0, 2.0]], 5)
+    assert few.logits.tolist() == [[-1, 0]] and few.logits.dtype == np.float32  # of double precision: less the largest
+    assert Candidates([[1, 2]], np.array([[1, 2]], np.float32), 5).logits.tolist() == [[1, 2]]
+    for scale in (1e9, 1e300):
+        assert Candidates([[4, 2]], np.array([[scale, scale * (1 + 1e-9)]]), 5).logits[0, 0] == 0
+    assert Candidates([[0, 1]], np.array([[1e9, 1e9 + 1]]), 5).logits.tolist() == [[-1, 0]]
+    assert Candidates.largest(np.array([[1e9, 1e9 + 1, 0]]), 2).logits.tolist() == [[-1, 0]]
+    assert Candidates([[1, 2]], np.array([[1.0, 2.0]]).view(np.matrix), 5).logits.tolist() == [[-1, 0]]
+    for call, part in ((lambda: Candidates([[1, 2]], [["a", "b"]], 5), "logits = list"), (lambda: Candidates([[1, 2]], [[1.0, 2.0], [3.0]], 5), "logits = list"),
+                       (lambda: Candidates([[1, 2], [3]], [[1.0, 2.0]], 5), "tokens"), (lambda: Candidates([[1, 2]], 3.0, 5), "logits.shape = float"),
+                       (lambda: Candidates([[1, 2]], np.zeros((1, 2), np.longdouble), 5), "logits.dtype"),
+                       (lambda: Candidates([[1, 2]], np.ma.masked_array(np.zeros((1, 2))), 5), "a masked array"),
+                       (lambda: Candidates.largest(np.array([[0, 1, 2], [3, np.nan, 4]], np.float32), 2), r"logits\[1, 1\] = nan"),
+                       (lambda: few.of_rows([0, 9]), r"numbers\[1\] = 9: there are 1 rows"), (lambda: few.of_rows([-1]), r"numbers\[0\] = -1")):
+        with pytest.raises(InvalidInput, match=part):
+            call()
+
+
+def test_candidates_are_joined():
+    rows = np.random.default_rng(2).normal(size=(5, 12)).astype(np.float32)
+    parts = [Candidates.largest(rows[:2], 3), Candidates.largest(rows[2:], 3)]
+    whole = Candidates.concatenate(parts)
+    assert np.array_equal(whole.whole(), Candidates.largest(rows, 3).whole()) and len(Candidates.concatenate(parts[:1])) == 2
+    for wrong, part in (([], r"parts = \[\]"), (parts[0], "parts = Candidates"), ([parts[0], rows], r"parts\[1\] = ndarray"),
+                        ([parts[0], Candidates.largest(rows, 4)], r"parts\[1\] = .*3 of 12"), ([parts[0], Candidates.largest(rows[:, :9], 3)], r"parts\[1\]")):
+        with pytest.raises(InvalidInput, match=part):
+            Candidates.concatenate(wrong)
+
+
+def test_the_levels_of_a_tree_are_joined(models):
+    """The loop of the README with candidates."""
+    target, draft = models(20, seed=8)
+    tree, text = multidraft.Tree.branching([3, 2]), [1, 2]
+    tokens, rows = [np.array(text[-1:])], []
+    for level in range(tree.depth):
+        rows.append(Candidates.largest(draft([[*text, max(t, 0)] for t in tokens[-1].tolist()]), 6))
+        children = multidraft.draft(rows[-1], tree=tree, level=level, law="sequential", seeds=5, positions=1)
+        tokens.append(children.tokens.ravel())
+    how = dict(law=children.law, seeds=5, positions=1)
+    p = target([text] * len(tree))
+    verdict = multidraft.verify("recursive_rejection/sequential", tree, np.concatenate(tokens), p, Candidates.concatenate(rows), **how)
+    whole = multidraft.verify("recursive_rejection/sequential", tree, np.concatenate(tokens), p, np.concatenate([r.whole() for r in rows]), **how)
+    assert verdict.tokens == whole.tokens
+
+
+def test_accepted_tokens_of_candidates(models):
+    target, draft = models(12, seed=8)
+    rates = [multidraft.analysis.accepted_tokens("2x1", target, of, "recursive_rejection/sequential", text=[1], samples=300)
+             for of in (lambda texts: Candidates.largest(draft(texts), 5), lambda texts: kept(draft(texts), 5))]
+    assert rates[0] == rates[1] > 0.3
+    with pytest.raises(InvalidInput, match="the target's rows have all tokens"):
+        multidraft.analysis.accepted_tokens("2x1", lambda texts: Candidates.largest(target(texts), 5), draft, "naive/iid", text=[1], samples=3)
+
+
+def test_operators_refuse_candidates():
+    torch = pytest.importorskip("torch")
+    import multidraft.torch as ops
+
+    few = Candidates([[1, 2]], [[1.0, 2.0]], 5)
+    with pytest.raises(InvalidInput, match="logits = Candidates.*whole"):
+        ops.draft(few, 1, law="iid", nodes=0, positions=0)
+    with pytest.raises(InvalidInput, match="draft_logits = Candidates.*whole"):
+        ops.verify("naive/iid", "1", torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, 2, 5), few, law="iid", positions=0)

@@ -66,3 +66,12 @@ def test_refusals():
                        (lambda: choices.learn([], target="1"), "target = 1")):
         with pytest.raises(multidraft.InvalidInput, match=part):
             call()
+
+
+def test_a_step_is_counted_after_its_tree_was_chosen():
+    choices = multidraft.Controller(*TIMES)
+    with pytest.raises(multidraft.InvalidInput, match="learn = out of turn"):
+        choices.learn([])
+    choices.choose(depth=2)
+    choices.learn([])
+    choices.learn([])  # of another text with this tree

@@ -418,6 +418,25 @@ def test_masks_and_positions_are_those_of_the_host():
 
 
 @needs_device
+def test_lists_for_several_nodes_keep_their_law(case):
+    _, _, p, q = case
+    law, where = "shared_lists/sequential", dict(seeds=3, positions=5)
+    if REJECTION not in multidraft.law(law).methods:
+        pytest.skip("the library is built without this method")
+    rows = cuda.to_device(q[:1])
+    children = cuda.draft(rows, 2, law=law, nodes=0, **where)
+    planned = cuda.DraftPlan(1, 2, law=law, nodes=0).draft(rows, seeds=cuda.to_device(np.array([3])), positions=cuda.to_device(np.array([5], np.int32)))
+    assert children.law == planned.law == law and np.array_equal(children.tokens.numpy(), planned.tokens.numpy())
+    tree, drawn = Tree.parse("2x1"), children.tokens.numpy()[0]
+    tokens, of_draft = np.array([1, *drawn, *drawn[:1].repeat(2)], np.int32), np.repeat(q[:1], 5, 0)
+    host = multidraft.verify(REJECTION, tree, tokens, p, of_draft, law=law, **where)
+    dp, dq = cuda.to_device(p), cuda.to_device(of_draft)
+    assert same(cuda.verify(REJECTION, tree, tokens, dp, dq, law=children.law, **where), [host])
+    plan = cuda.VerifyPlan(REJECTION, tree, law=children.law)
+    assert same(plan.verify(cuda.to_device(tokens), dp, dq, seeds=cuda.to_device(np.array([3])), positions=cuda.to_device(np.array([5], np.int32))), [host])
+
+
+@needs_device
 def test_level_order_is_that_of_the_host():
     rng = np.random.default_rng(2)
     trees, shuffled = [Tree.parse(shape) for shape in SHAPES], []

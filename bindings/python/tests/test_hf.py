@@ -586,3 +586,198 @@ def test_compiled_and_headless_models():
     assert torch.equal(hf.generate(compiled, draft, ids, temperature=0, max_new_tokens=6), wanted)
     with pytest.raises(multidraft.InvalidInput, match="head is wanted"):
         hf.generate(target, draft.model, ids, temperature=0, max_new_tokens=6)
+
+
+def wide_ties(shift=0):
+    """A model in bfloat16 of which three tokens are always as likely."""
+    model = tiny(vocabulary=8, seed=4, bos_token_id=1, eos_token_id=2)
+    with torch.no_grad():
+        model.lm_head.weight *= 2
+        model.lm_head.weight[[1, 6]] = model.lm_head.weight[[2, 2]]
+        model.lm_head.weight += shift * torch.randn_like(model.lm_head.weight)
+    return model.to(torch.bfloat16)
+
+
+def test_ties_of_the_last_token_of_top_k_are_kept():
+    torch.manual_seed(1)
+    rows = torch.randn(60, 40).mul(2).round().div(4)  # of few values
+    rows[0], rows[1], rows[2, 3:], rows[3, 5] = 0, -torch.arange(40.0), -float("inf"), float("nan")
+    for kind in (torch.float32, torch.bfloat16, torch.float16):
+        x = rows.to(kind)
+        for k in (1, 2, 7, 39, 40, 99):
+            wanted = transformers.TopKLogitsWarper(k)(None, x.float())
+            found = hf._cut(x.reshape(4, 15, 40), 0.7, k).reshape(60, 40)
+            assert found.dtype == kind and torch.equal(found[torch.arange(60) != 3].float(), wanted[torch.arange(60) != 3])
+            assert found[3].isnan().any()
+        assert hf._cut(x, 0.7, 0) is x and hf._cut(x, 0.0, 3) is x
+        # The parameters after it see what is left.
+        for rows_of, warper, off in ((x[4:], transformers.MinPLogitsWarper(0.4), dict(min_p=0.4)),
+                                     (torch.stack([torch.randperm(40) / 8 for _ in range(30)]).to(kind), transformers.TopPLogitsWarper(0.8), dict(top_p=0.8))):
+            wanted = warper(None, transformers.TopKLogitsWarper(7)(None, rows_of.float())).softmax(1).numpy()
+            found = multidraft.distributions(hf._cut(rows_of, 1.0, 7), **off)
+            assert np.allclose(found, wanted, atol=1e-6) and (found == 0).sum() > 25 * len(found)
+
+
+@pytest.mark.parametrize("way", ["temperature", "options", "custom_generate"])
+def test_the_law_of_top_k_with_ties_is_that_of_transformers(way):
+    target, draft = wide_ties(), wide_ties(0.3)
+    rows, text = 3000, [3, 4, 5]
+    ids = torch.tensor([text] * rows)
+    how = dict(max_new_tokens=2, pad_token_id=0, top_k=3)
+    torch.manual_seed(5)
+    if way == "custom_generate":
+        found = target.generate(ids, do_sample=True, eos_token_id=1000, custom_generate=hf.custom_generate(draft, tree="2x1"), **how)
+    else:
+        found = hf.generate(target, draft, ids, tree="2x1", eos_token_id=[], **how, **(dict(temperature=1.0) if way == "temperature" else dict(do_sample=True)))
+    with torch.no_grad():
+        warp = lambda texts: transformers.TopKLogitsWarper(3)(None, target(torch.tensor(texts)).logits[:, -1].float()).double().softmax(1).numpy()  # noqa: E731
+        first, second = warp([text])[0], warp([[*text, x] for x in range(8)])
+    kept = (first > 0).sum(), *(second > 0).sum(1)
+    assert max(kept) > 3  # of which the library would keep three
+    law = first[:, None] * second
+    counts = np.zeros((8, 8))
+    np.add.at(counts, tuple(found[:, -2:].numpy().T), 1)
+    assert not counts[law == 0].any()
+    many = law * rows >= 5
+    statistic = ((counts - law * rows)[many] ** 2 / (law * rows)[many]).sum()
+    assert statistic < many.sum() + 6 * np.sqrt(2 * many.sum())
+
+
+def test_end_tokens_are_those_of_processors():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids = torch.tensor([[5, 6, 7]])
+    how = dict(max_new_tokens=14, pad_token_id=0)
+    ends = list(range(3, 40))  # the text soon has one of them
+    for option in (dict(min_new_tokens=8), dict(min_length=9), dict(exponential_decay_length_penalty=(2, 1.5))):
+        wanted = target.generate(ids, eos_token_id=ends, **option, **how)
+        assert torch.equal(hf.generate(target, draft, ids, eos_token_id=ends, **option, **how), wanted)
+        of_config = transformers.GenerationConfig(**option, **how)
+        assert torch.equal(hf.generate(target, draft, ids, eos_token_id=ends, generation_config=of_config), wanted)
+        decode = hf.custom_generate(draft, eos_token_id=ends)
+        with pytest.raises(multidraft.InvalidInput, match="eos_token_id = .*give it to target.generate"):
+            target.generate(ids, custom_generate=decode, **option, **how)
+        assert torch.equal(target.generate(ids, custom_generate=decode, eos_token_id=ends, **option, **how), wanted)
+        assert hf.generate(target, draft, ids, eos_token_id=[], **option, **how).shape == (1, 17)
+    # Without such processors it is the loop's.
+    wanted = target.generate(ids, eos_token_id=ends, **how)
+    assert wanted.shape[1] < 17 and torch.equal(target.generate(ids, custom_generate=hf.custom_generate(draft, eos_token_id=ends), **how), wanted)
+    target.generation_config.min_new_tokens = 8
+    assert torch.equal(hf.generate(target, draft, ids, eos_token_id=ends, temperature=0, **how), target.generate(ids, eos_token_id=ends, **how))
+
+
+def test_pad_and_end_tokens_of_a_generation_config():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    target.generation_config.pad_token_id = 30
+    config = transformers.GenerationConfig(pad_token_id=50, eos_token_id=[7, 11], max_new_tokens=12)
+    ids, mask = tensor([5, 6, 30, 8], [9], pad=50)
+    wanted = target.generate(ids, attention_mask=mask, generation_config=config, do_sample=False)
+    assert torch.equal(hf.generate(target, draft, ids, generation_config=config), wanted)
+    assert torch.equal(target.generate(ids, generation_config=config, custom_generate=hf.custom_generate(draft)), wanted)
+
+
+def test_inputs_that_are_not_read_are_refused():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids, mask = tensor([5, 6, 7], [9])
+    how = dict(attention_mask=mask, max_new_tokens=6, pad_token_id=0)
+    wanted = plain(target, ids, mask, 6)
+    own = torch.tensor([[0, 1, 2], [0, 0, 0]])
+    full = transformers.DynamicCache()
+    cache = "cache" if "cache" in hf._parameters(target) else "past_key_values"  # as transformers call it from 5.24 on
+    with torch.no_grad():
+        target(ids, **{cache: full})
+    loops = (functools.partial(hf.generate, target, draft, ids), functools.partial(target.generate, ids, custom_generate=hf.custom_generate(draft)))
+    for loop in loops:
+        for given in (dict(position_ids=own), dict(position_ids=own + 7 * (mask == 0)), dict(use_cache=True), dict(logits_to_keep=1),
+                      {cache: transformers.DynamicCache()}, dict(inputs_embeds=None)):
+            assert torch.equal(loop(**given, **how), wanted), given
+        for argument, given in (("position_ids", dict(position_ids=own + 1)), ("inputs_embeds", dict(inputs_embeds=torch.zeros(2, 3, 32))),
+                                ("generation_config.force_words_ids", dict(force_words_ids=[[9]]))):
+            with pytest.raises(multidraft.InvalidInput) as refused:
+                loop(**given, **how)
+            assert refused.value.argument == argument, refused.value
+        with pytest.raises(multidraft.InvalidInput, match="DynamicCache of length 3"):
+            loop(**{cache: full}, **how)
+    gpt = tiny("gpt2")
+    with pytest.raises(multidraft.InvalidInput, match="token_type_ids = Tensor"):
+        gpt.generate(ids, token_type_ids=torch.zeros_like(ids), custom_generate=hf.custom_generate(), **how)
+    with pytest.raises(multidraft.InvalidInput, match="position_ids = Tensor"):  # of a mapping, too
+        hf.generate(target, draft, {"input_ids": ids, "position_ids": own + 1}, **how)
+    # What transformers adds by itself for other models.
+    for kind in ("gpt2", "qwen2", "mistral", "llama"):
+        model = tiny(kind, seed=1)
+        for more in (dict(), dict(cache_implementation="static")):
+            assert torch.equal(model.generate(ids, custom_generate=hf.custom_generate(), **more, **how), plain(model, ids, mask, 6))
+    hf._check_inputs(ids, {"cache_position": torch.arange(3), "attention_mask": None, "mm_encoder_outputs": {}, "output_router_logits": False,
+                           "position_ids": torch.arange(3).expand(4, 2, 3), "past_key_values": None})
+    for name, value in (("pixel_values", torch.zeros(1)), ("mm_encoder_outputs", {"image": 1}), ("cache_position", torch.arange(1, 4)),
+                        ("position_ids", torch.arange(2)), ("past_key_values", ((1, 2),)), ("position_ids", [0, 1, 2])):
+        with pytest.raises(multidraft.InvalidInput) as refused:
+            hf._check_inputs(ids, {name: value})
+        assert refused.value.argument == name
+
+
+def test_seeds_of_returned_texts():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids = torch.tensor([[5, 6, 7], [8, 9, 10]])
+    how = dict(temperature=1.5, max_new_tokens=9, eos_token_id=[], tree="2x1")
+    four = hf.generate(target, draft, ids, num_return_sequences=2, seed=[1, 2, 3, 4], **how)
+    assert torch.equal(four, hf.generate(target, draft, ids.repeat_interleave(2, 0), seed=[1, 2, 3, 4], **how))
+    config = transformers.GenerationConfig(num_return_sequences=2, do_sample=True)
+    assert torch.equal(four, hf.generate(target, draft, ids, seed=[1, 2, 3, 4], generation_config=config, **how))
+    with pytest.raises(multidraft.InvalidInput, match="seed.size = 2: .*4 requests"):
+        hf.generate(target, draft, ids, num_return_sequences=2, seed=[1, 2], **how)
+    # No new tokens.
+    how = dict(how, max_new_tokens=0)
+    none = hf.generate(target, draft, ids, num_return_sequences=2, seed=[1, 2, 3, 4], **how)
+    assert isinstance(none, torch.Tensor) and torch.equal(none, ids.repeat_interleave(2, 0))
+    told = hf.generate(target, draft, ids, num_return_sequences=2, return_dict=True, **how)
+    assert isinstance(told, hf.Generated) and torch.equal(told.sequences, none) and told.new_tokens == [0] * 4
+
+
+def test_a_draft_that_is_no_distribution_is_reported():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids = torch.tensor([[5, 6, 7], [8, 9, 10]])
+    with torch.no_grad():
+        draft.lm_head.weight[3] = float("nan")
+    for method in ("recursive_rejection/sequential", "naive/deterministic", "nested_ranked_block/stratified"):
+        for how in (dict(temperature=0), dict(temperature=1.0, top_k=9), dict(do_sample=True)):
+            with pytest.raises(multidraft.InvalidInput, match=r"draft\(..\) = nan: the row after node 0 of text 0 has this logit of token 3"):
+                hf.generate(target, draft, ids, method=method, max_new_tokens=6, **how)
+    draft = tiny(seed=5)
+    draft.lm_head.forward = lambda x: torch.full((*x.shape[:-1], 60), -float("inf"))
+    with pytest.raises(multidraft.InvalidInput, match=r"draft\(..\) = -inf: the row after node 0 of text 0"):
+        hf.generate(target, draft, ids, max_new_tokens=6)
+
+
+def test_more_refusals():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids = torch.tensor([[5, 6, 7]])
+    wide = tiny(seed=5)
+    wide.lm_head = torch.nn.Linear(32, 64, bias=False)
+    keep, end = (lambda i, s: s), (lambda i, s: torch.tensor([False]))
+    for argument, index, given in (
+            ("temperature", -1, dict(temperature=-1.0)), ("top_p", -1, dict(top_p=0.0)), ("min_p", -1, dict(min_p=2.0)), ("top_k", -1, dict(top_k=-2)),
+            ("temperature.dtype", -1, dict(temperature="hot")),
+            ("draft_sampling.temperature", -1, dict(draft_sampling=(-1.0, 0, 1.0, 0.0))), ("logits_processor(..)", -1, dict(logits_processor=[lambda i, s: None])),
+            ("logits_processor", -1, dict(logits_processor=keep)), ("stopping_criteria", -1, dict(stopping_criteria=end)),
+            ("logits_processor", 1, dict(logits_processor=[keep, 3])), ("stopping_criteria", 0, dict(stopping_criteria=["stop"])),
+            ("draft(..).logits.shape[-1]", -1, dict(draft=wide)), ("num_return_sequences", -1, dict(num_return_sequences=-1))):
+        with pytest.raises(multidraft.InvalidInput) as refused:
+            hf.generate(**{**dict(target=target, draft=draft, input_ids=ids, max_new_tokens=6), **given})
+        assert (refused.value.argument, refused.value.index) == (argument, index), refused.value
+
+    class Bare:
+        """A model without `generate`."""
+
+        def __init__(self, model):
+            self.config, self.device, self.dtype, self.model = model.config, model.device, model.dtype, model
+
+        def forward(self, input_ids, attention_mask=None, position_ids=None, past_key_values=None, use_cache=None):
+            cache = "cache" if "cache" in hf._parameters(self.model) else "past_key_values"
+            return self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **{cache: past_key_values})
+
+        __call__ = forward
+
+    assert torch.equal(hf.generate(Bare(target), draft, ids, temperature=0, max_new_tokens=6), plain(target, ids, torch.ones_like(ids), 6, eos_token_id=1000))
+    with pytest.raises(multidraft.InvalidInput, match="repetition_penalty = float: Bare has no `generate`"):
+        hf.generate(Bare(target), draft, ids, max_new_tokens=6, repetition_penalty=1.2)

@@ -37,6 +37,7 @@ def test_readme(models):
 def test_tutorial():
     text = (Path(__file__).parents[3] / "docs" / "tutorials.md").read_text(encoding="utf-8")
     [block] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert "tokens=3" in block  # with one token nothing is drafted, and nothing is checked
     names = {}
     exec(block, names)
     assert len(names["answer"].tokens) == 200

@@ -168,3 +168,27 @@ def test_a_step_that_only_reads_draws_from_no_rows():
     inputs = step.next_level()
     step.draw(np.zeros((len(inputs), V), np.float32)[inputs.scored])
     assert step.next_level() is None
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda step: step.add("naive/sequential", [1, -2], "1"), lambda step: step.add("naive/sequential", [7], "1", seed=1),
+    lambda step: step.add("naive/sequential", [1], "1", seed=2, temperature=-1.0), lambda step: step.add_reading([1, -2]),
+    lambda step: step.add("naive/sequential", [1, 2], "1", seed=2, in_target=2), lambda step: step.add_reading([1, 2], in_draft=3)])
+def test_a_refused_request_leaves_no_trace(wrong):
+    def tokens(*calls):
+        step = multidraft.Step()
+        step.add("naive/sequential", [1, 2], "1", seed=1)
+        for call in calls:
+            with pytest.raises(multidraft.InvalidInput):
+                call(step)
+        assert step.add("naive/sequential", [4], "1", seed=3) == 1
+        while inputs := step.next_level():
+            assert len(inputs.offsets) == 3 and inputs.offsets[-1] == len(inputs)
+            step.draw(np.zeros((len(inputs), V), np.float32))
+        inputs = step.target_inputs()
+        assert len(inputs.offsets) == 3 and inputs.offsets.tolist() == np.searchsorted(inputs.requests, [0, 1, 2]).tolist()
+        assert inputs.mask.shape == (len(inputs), 64)
+        step.verify(np.zeros((len(inputs), V), np.float32))
+        return [step.result(b).tokens.tolist() for b in range(2)]
+
+    assert tokens(wrong, wrong, wrong) == tokens()

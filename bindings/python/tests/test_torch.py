@@ -219,3 +219,32 @@ def test_tensors_for_tensors():
     tree = multidraft.Tree.parse("2x1")
     assert torch.equal(tree.mask(torch.bool, 2), torch.from_numpy(tree.mask(bool, 2)))
     assert tree.mask(torch.bfloat16).dtype == torch.bfloat16 and torch.equal(tree.mask(torch.bfloat16).float(), tree.mask(torch.float32))
+
+
+def test_the_entry_at_fault_is_named():
+    rows, ints = torch.randn(6, 8), lambda *x: torch.tensor(x)  # noqa: E731
+
+    def verify(*offsets, **kw):
+        return torch.ops.multidraft.verify("naive/iid", "iid", ints(*offsets), ints(-1, 0, 0, -1, 0, 0), ints(0, 1, 2, 0, 1, 2), None, rows, None, None, None,
+                                           ints(1, 2), ints(0, 0), None, **kw)
+
+    assert verify(0, 3, 6)[2].shape == (2,)
+    for offsets, index in (((0, 3, 60), 2), ((0, 7, 6), 1), ((1, 3, 6), 0), ((0, 0, 6), 1), ((0, 3, 3), 2), ((0, 3, 5), 2), ((0, -1, 6), 1)):
+        with pytest.raises(multidraft.InvalidInput) as refused:
+            verify(*offsets)
+        assert (refused.value.argument, refused.value.index, refused.value.value) == ("offsets", index, str(offsets[index])), refused.value
+    with pytest.raises(multidraft.InvalidInput, match="offsets.size = 2"):
+        verify(0, 6)
+    with pytest.raises(multidraft.InvalidInput, match=r"requests\[1\] = 9"):
+        torch.ops.multidraft.draft(rows[:2], 1, "naive/iid", ints(0, 0), ints(0, 0), ints(0, 9), ints(1, 2), ints(0, 0), None)
+
+
+def test_probabilities_take_no_sampling_parameters():
+    tree, tokens, certain, p, q = batch()
+    how = dict(method=METHOD, tree=tree, tokens=tokens, target_logits=p.softmax(2), draft_logits=q.softmax(2), law="sequential", seeds=[0, 1, 2],
+               positions=4, probabilities=True)
+    assert ops.verify(**how).next.min() >= 0
+    for name, wrong in (("temperature", dict(temperature=0.5)), ("top_k", dict(top_k=3)), ("draft_sampling.top_p", dict(draft_sampling=(1, 0, 0.5, 0)))):
+        with pytest.raises(multidraft.InvalidInput, match="applies to probabilities") as refused:
+            ops.verify(**{**how, **wrong})
+        assert refused.value.argument == name

@@ -27,6 +27,13 @@ drafted: int = multidraft.speculate("traversal/sequential", tree, model, block, 
 rows = np.zeros((1, 4), np.float32)
 children = multidraft.draft(rows, tree=tree, level=0, law="sequential", seeds=1, positions=3)
 drawn: NDArray[np.int32] = children.tokens
+few = multidraft.Candidates.concatenate([multidraft.Candidates.largest(rows, 2), multidraft.Candidates([[0, 1]], [[0.5, 1.0]], 4)])
+tree_of_few, logits = multidraft.draft_tree("naive/iid", [-1, 0], np.array([1, 2]), lambda texts: few.of_rows([0] * len(texts)))
+assert isinstance(logits, multidraft.Candidates)
+ends = {3: "end"}
+emitted: list[int] = multidraft.speculate("naive/iid", [-1, 0], model, model, np.array([1, 2]), tokens=4, draft_sampling=[1.0, 0, 1.0, 0.0], stop=ends.keys()).tokens
+step = multidraft.Step()
+number: int = step.add("naive/iid", np.array([1, 2]), [-1, 0], draft_sampling=[1.0, 0, 1.0, 0.0])
 verdict = multidraft.verify("recursive_rejection/sequential", "3", [1, 2, 3, 0], np.zeros((4, 4), np.float32), np.zeros((1, 4), np.float32), law=children.law, positions=0)
 path: NDArray[np.int32] = verdict.path
 accepted: int = verdict.accepted

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from . import _core
-from ._errors import refuse
+from ._errors import InvalidInput, refuse
 
 _LIMITS = {t: (np.iinfo(t).min, np.iinfo(t).max) for t in (np.int32, np.int64, np.uint32, np.uint64)}
 _NUMBERS = (float, int, np.floating, np.integer)
@@ -19,10 +19,28 @@ def like(given, array):
     return sys.modules["torch"].from_numpy(array)
 
 
+def readable(name, values):
+    """Refuses an array whose numbers are not those in its memory."""
+    if isinstance(values, np.ndarray):
+        if isinstance(values, np.ma.MaskedArray):
+            refuse(name, "a masked array", "its mask is not read: give minus infinity where no token is allowed")
+    elif getattr(values, "requires_grad", False) is True:  # DLPack may export it nevertheless
+        refuse(name, "a tensor with a gradient", "rows carry no gradients: detach() it")
+    elif callable(getattr(values, "is_neg", None)) and values.is_neg():  # which DLPack does not say
+        refuse(name, "a tensor with the negative bit", "its numbers have another sign in memory: resolve_neg() it")
+
+
+def unmasked(name, values):
+    """The same for arrays that NumPy converts."""
+    if isinstance(values, np.ma.MaskedArray):
+        refuse(name, "a masked array", "its mask is not read")
+
+
 def integers(name, values, dtype=np.int32):
     """A contiguous array of one dimension of `dtype`. Integers of other types must fit."""
     if type(values) is np.ndarray and values.dtype == dtype and values.ndim == 1 and values.flags.c_contiguous:
         return values
+    unmasked(name, values)
     try:
         array = np.asarray(values)
         if array.dtype.kind in "fO" and isinstance(values, (list, tuple)) and all(isinstance(x, (int, np.integer)) for x in values):
@@ -113,9 +131,8 @@ def each(name, value, count, dtype):
 
 def rows(values):
     """(rows, is_bfloat16): bfloat16 of ml_dtypes as its bits in uint16, all other arrays as they are."""
+    readable("logits", values)
     if isinstance(values, np.ndarray):
-        if isinstance(values, np.ma.MaskedArray):
-            refuse("logits", "a masked array", "its mask is not read: give minus infinity where no token is allowed")
         if not values.dtype.isnative:
             refuse("logits.dtype", values.dtype.str, "numbers are in the byte order of the machine")
         if values.dtype.char in "fe":  # a dtype's name takes microseconds
@@ -126,10 +143,6 @@ def rows(values):
             refuse("logits.dtype", "uint16", "rows are float32, float16 or bfloat16")
         if values.dtype == object:
             refuse("logits.dtype", "object", "rows are float32, float16 or bfloat16")
-    elif getattr(values, "requires_grad", False) is True:  # DLPack may export it nevertheless
-        refuse("logits", "a tensor with a gradient", "rows carry no gradients: detach() it")
-    elif callable(getattr(values, "is_neg", None)) and values.is_neg():  # which DLPack does not say
-        refuse("logits", "a tensor with the negative bit", "its numbers have another sign in memory: resolve_neg() it")
     return values, False
 
 
@@ -149,6 +162,13 @@ def as_float32(array):
     return array.astype(np.float32, copy=False)
 
 
+def rounded(logits):
+    """Rows of double precision as float32, each less its largest logit: a large offset would leave nothing of its differences."""
+    largest = logits.max(axis=1, keepdims=True, initial=-np.inf)
+    with np.errstate(over="ignore"):
+        return (logits - np.where(np.isfinite(largest), largest, 0)).astype(np.float32)
+
+
 def sampling(temperature, top_k, top_p, min_p, count):
     """A tuple for all requests, or an array with one set of parameters per request."""
     given = (temperature, top_k, top_p, min_p)
@@ -160,6 +180,7 @@ def sampling(temperature, top_k, top_p, min_p, count):
                 real("min_p", min_p))
     table = np.empty(count, SAMPLING)
     for name, values in zip(SAMPLING.names, given):
+        unmasked(name, values)
         array = np.asarray(values)
         if values is None:
             refuse(name, None, "a number is wanted")
@@ -179,6 +200,23 @@ def four(name, values):
     if not isinstance(values, (tuple, list)) or len(values) != 4:
         refuse(name, values, "it is (temperature, top_k, top_p, min_p)")
     return tuple(values)
+
+
+def one_sampling(values, prefix=""):
+    """(temperature, top_k, top_p, min_p) of all texts, refused by these names where the library would refuse them."""
+    table = sampling(*values, 1)
+    try:
+        _core.distributions(np.zeros((1, 1), np.float32), False, table)
+    except InvalidInput as error:
+        refuse(prefix + error.argument.rpartition(".")[2], error.value, error.reason)
+    return values
+
+
+def are_off(name, given, reason):
+    """Refuses sampling parameters that would change something; None is off."""
+    for part, values, off in zip(SAMPLING.names, given, (1.0, 0, 1.0, 0.0)):
+        if values is not None and not np.array_equal(np.unique(np.asarray(values)), [off]):
+            refuse(part if name is None else f"{name}.{part}", values, reason)
 
 
 def two_dimensional(name, array):
@@ -202,6 +240,7 @@ def real(name, value):
 
 def reals(name, values, dimensions=(1,)):
     """A contiguous array in double precision."""
+    unmasked(name, values)
     try:
         array = np.asarray(values)
     except Exception as error:

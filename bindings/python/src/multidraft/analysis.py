@@ -13,6 +13,7 @@ from ._arrays import four, integer, integers, real, reals, sampling, thread_coun
 from ._errors import refuse
 from ._models import checked_model, checked_rows, float32_rows
 from .batch import SUPPORT_ENDED, DraftedTree, decided
+from .candidates import Candidates
 from .methods import Law, Method, check_shape, laws, method as method_of
 from .tree import Tree, as_tree
 
@@ -44,7 +45,8 @@ def alpha_star(p: Any, q: Any, n: int, law: Law | str) -> float:
 
 def acceptance(p: Any, q: Any, n: int, method: Method | str, *, samples: int = 16384, seed: int = 1) -> Rate:
     """The probability that a method accepts one of n children at a node, a `Rate`. p, q: probabilities (V,). Methods of
-    whole trees have no formula and are refused: see `accepted_tokens`. Rates that take too long to compute are estimated from `samples`."""
+    whole trees, naive/conditional_poisson and shared_randomness have no formula and are refused: see `accepted_tokens`. Rates
+    that take too long to compute are estimated from `samples`."""
     rate, error = _core.acceptance(method_of(method).name, reals("p", p), reals("q", q),
                                    integer("n", n, 1, 2**24), integer("samples", samples, 32, 2**40),
                                    integer("seed", seed, 0, 2**64 - 1))
@@ -60,8 +62,9 @@ def accepted_tokens(tree: Tree | str | Sequence[int], target: Any, draft: Any, m
     estimated by drawing and verifying `samples` trees below the last token of `text`.
 
     target, draft: probabilities (V,), the same after every node; or functions from a list of token lists to (len, V) logits,
-        called once for each text that occurs. The sampling parameters are for logits; draft_sampling: (temperature, top_k,
-        top_p, min_p) of the draft, by default the target's.
+        called once for each text that occurs, of the draft also to `Candidates`. The sampling parameters apply to both, to
+        probabilities as to their logarithms; draft_sampling: (temperature, top_k, top_p, min_p) of the draft, by default the
+        target's.
     """
     chosen, tree = method_of(method), as_tree(tree)
     check_shape(chosen, tree)
@@ -149,7 +152,8 @@ class _Rows:
         new = [t for t in dict.fromkeys(texts) if t not in self.places]
         if new:
             answer = checked_rows(self.model([list(t) for t in new]), self.name, len(new), None)
-            logits = np.array(float32_rows(answer))  # a copy: a model may return one array again and again
+            # A copy: a model may return one array again and again.
+            logits = answer.whole() if isinstance(answer, Candidates) else np.array(float32_rows(answer))
             if self.rows and logits.shape[1] != self.rows[0].shape[1]:
                 refuse(f"{self.name}(..).shape[1]", logits.shape[1], f"its rows so far have {self.rows[0].shape[1]} tokens")
             self.places.update(zip(new, range(len(self.places), len(self.places) + len(new))))

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from . import _core
-from ._arrays import (each, four, integer, integers, is_elsewhere, like, root_positions, rows, sampling, shared_id, thread_count,
-                      two_dimensional)
+from ._arrays import (are_off, each, four, integer, integers, is_elsewhere, like, root_positions, rows, sampling, shared_id,
+                      thread_count, two_dimensional)
 from ._errors import refuse
 from .candidates import Candidates, draft_rows as rows_of_draft
 from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
@@ -30,11 +30,11 @@ PADDING = -3  #: in the place of a token: outside the tree's shape, which was fi
 
 @dataclass(frozen=True, eq=False)  # arrays have no one answer
 class Children:
-    """The children drawn for each row, and their law."""
+    """The children drawn for each row, and their law. Arrays of NumPy; tensors for logits of PyTorch."""
 
-    tokens: np.ndarray  #: (rows, n) int32; `SUPPORT_ENDED` (-2) where no token was left to draw, `PADDING` (-3) beyond n
-    counts: np.ndarray  #: (rows,) int32: number drawn
-    certain: np.ndarray  #: (rows,) int32: number that are certain
+    tokens: Any  #: (rows, n) int32; `SUPPORT_ENDED` (-2) where no token was left to draw, `PADDING` (-3) beyond n
+    counts: Any  #: (rows,) int32: number drawn
+    certain: Any  #: (rows,) int32: number that are certain
     law: Law
 
     def __init__(self, tokens, counts, certain, law):
@@ -45,7 +45,7 @@ class Children:
 class Verdict(NamedTuple):
     """The verdict on one tree."""
 
-    path: np.ndarray  #: (accepted,) int32: the accepted nodes, root excluded, in order
+    path: Any  #: (accepted,) int32: the accepted nodes, root excluded, in order; of NumPy, or a tensor for rows of PyTorch
     tokens: list[int]  #: the emitted tokens: those of these nodes and the one that follows
     accepted: int  #: the number of accepted nodes
 
@@ -83,12 +83,17 @@ def _sampler(method, law):
         return _sampler_of_law(law)
     if method is not None:
         chosen = method_of(method)
-        if law is not None and law_of(law) != chosen.law:
+        if law is not None and law_of(law) != chosen.law and chosen.name not in law_of(law).methods:
             refuse("law", law, f"{chosen.name} draws by law '{chosen.law}'")
         return chosen
     if law is None:
         refuse("law", None, "say law=.. or method=..: the laws are " + ", ".join(laws()))
     return method_of(law_of(law).methods[0])
+
+
+def _law_of_draws(chosen, law):
+    """The law of what was asked for: lists for several nodes are drawn like others, and keep the law that says so."""
+    return laws()[chosen.law] if law is None else law_of(law)
 
 
 def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, method: Method | str | None = None,
@@ -100,7 +105,8 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
     logits: (rows, vocabulary), float32, float16 or bfloat16; a NumPy array, or any array on the CPU that DLPack exports; or
         `Candidates`, a few tokens of each row.
     n: the number of children of each row; not needed with `tree`.
-    law, method: the sampler: that of the law ("sequential", "iid", "stratified" ..) or of the method.
+    law, method: the sampler: that of the law ("sequential", "iid", "stratified" ..) or of the method. Lists that several nodes
+        get are drawn by "shared_lists/iid" and the like, which their children keep.
 
     A node's number in its tree addresses its draws, so it is said which nodes the rows are, in one of two ways.
     tree, level: those nodes of this level of the tree that have children, in order; the root is level 0. With several
@@ -122,7 +128,7 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
         if drawn is not None:
             if type(logits) is not np.ndarray:
                 drawn = [like(logits, x) for x in drawn]
-            return Children(*drawn, laws()[chosen.law])
+            return Children(*drawn, _law_of_draws(chosen, law))
     array, is_bfloat16, few, vocabulary = rows_of_draft(logits)
     count, _ = two_dimensional("logits", array)
     requests, nodes, depths, wanted, n = _level_of(chosen, count, n, nodes, depths, tree, level)
@@ -133,7 +139,7 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
     tokens, counts, certain = _core.draft(
         chosen.name, array, is_bfloat16, requests, nodes, depths, n, sampling(temperature, top_k, top_p, min_p, of), seeds, positions,
         None if ids is None else each("ids", ids, of, np.uint32), None, wanted, thread_count(threads), few, vocabulary)
-    return Children(like(logits, tokens), like(logits, counts), like(logits, certain), laws()[chosen.law])
+    return Children(like(logits, tokens), like(logits, counts), like(logits, certain), _law_of_draws(chosen, law))
 
 
 def _level_of(chosen, count, n, nodes, depths, tree, level):
@@ -218,10 +224,14 @@ def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: An
     validate: check all rows first and raise `InvalidInput` for a row that is not a distribution, for children that were not
         drawn from the draft's row (with these parameters), and for a tree that cannot be decided for another reason.
         Otherwise such a tree gets the token -1 where that is noticed, and other trees are not affected.
-    probabilities: the rows are float32 probabilities, to which no sampling parameter applies.
+    probabilities: the rows are float32 probabilities, to which no sampling parameter applies: others than 1, 0, 1, 0 are refused.
 
     Returns a `Verdict`, or a list of them, with paths as tensors for target_logits of PyTorch. O(nodes), plus the cost of the method. Releases the GIL.
     """
+    if probabilities:
+        reason = "no sampling parameter applies to probabilities: give logits, or rows that it was applied to"
+        are_off(None, (temperature, top_k, top_p, min_p), reason)
+        are_off("draft_sampling", () if draft_sampling is None else four("draft_sampling", draft_sampling), reason)
     temperature, top_k, top_p, min_p = _target_sampling(() if probabilities else tree, temperature, top_k, top_p, min_p)
     seeds, positions, ids, draft_sampling = _addresses(tree, seeds, positions, ids, draft_sampling, (temperature, top_k, top_p, min_p))
     if target_rows is None and draft_rows is None and draft_sampling is None:
@@ -291,8 +301,9 @@ def decided(*arguments: Any, **options: Any) -> Any:
 
 def _listed(tree):
     """(a list of trees, whether one was given alone)."""
-    single = not isinstance(tree, (list, tuple)) or isinstance(tree, DraftedTree) or not tree or \
-        isinstance(tree[0], (int, np.integer))
+    if isinstance(tree, (list, tuple)) and not tree:
+        refuse("tree.size", 0, "there is a tree, or a list of one or more")
+    single = not isinstance(tree, (list, tuple)) or isinstance(tree, DraftedTree) or isinstance(tree[0], (int, np.integer))
     return [tree] if single else list(tree), single
 
 
@@ -332,6 +343,7 @@ def _addresses(tree, seeds, positions, ids, draft_sampling, target_sampling):
                     if x != y:
                         refuse(name, x, f"this tree was drawn with {y}", b)
             found.append(own[0] if single else own)
+        _refuse_equal_addresses(drawn, ids)
         seeds, positions, ids = found
         if draft_sampling is None:
             if not all(_same(t.sampling, target_sampling) for t in drawn):
@@ -340,6 +352,19 @@ def _addresses(tree, seeds, positions, ids, draft_sampling, target_sampling):
             refuse("draft_sampling", draft_sampling, f"this tree was drawn with {drawn[0].sampling}")
     root_positions(positions)
     return 0 if seeds is None else seeds, positions, ids, draft_sampling
+
+
+def _refuse_equal_addresses(drawn, ids):
+    """Refuses trees of one address, unless a list of ids says that equal draws are meant."""
+    if not (ids is None or isinstance(ids, (int, np.integer))):
+        return
+    seen = {}
+    for b, tree in enumerate(drawn):
+        first = seen.setdefault((tree.seed, tree.position, tree.request), b)
+        if first != b:
+            refuse("tree", f"drawn with seed {tree.seed}, position {tree.position} and request {tree.request}",
+                   f"so was tree[{first}], and both would get the same draws: draw with a request for each (ids=[..] where that is "
+                   "meant)", b)
 
 
 def _trees_of(tree, tokens, certain, law):
@@ -360,6 +385,9 @@ def _trees_of(tree, tokens, certain, law):
         tokens = drafted[0].tokens if single else [t.tokens for t in drafted]
         certain = drafted[0].certain if single else [t.certain for t in drafted]
         drafted = [t.tree for t in drafted]
+    for b, one in enumerate(drafted):
+        if isinstance(one, DraftedTree):
+            refuse("tree", "a DraftedTree", "it has its tokens, and others of this list have none", b)
     trees = [as_tree(t) for t in drafted]
     if law is None:
         refuse("law", None, "say how the children were drawn (Children.law of draft does): the laws are " + ", ".join(laws()))
@@ -397,6 +425,10 @@ def compact(cache: Any, context: int, kept: Any, *, axis: int = 0, entries: int 
     shape = getattr(cache, "shape", None)
     if not isinstance(shape, (tuple, list)):
         refuse("cache", type(cache).__name__, "an array that may be written to is wanted")
+    if isinstance(cache, np.ma.MaskedArray):
+        refuse("cache", "a masked array", "its mask would stay where it is")
+    if getattr(cache, "requires_grad", False) is True:
+        refuse("cache", "a tensor with a gradient", "it is written to in place, which gradients would not know of: detach() it")
     axis = integer("axis", axis, 0, len(shape) - 1)
     size = int(shape[axis]) if entries is None else entries
     return _core.compact(cache, axis, integer("entries", size, 0, 2**62),

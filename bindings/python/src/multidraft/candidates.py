@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import as_float32, as_numpy, integer, integers, rows, two_dimensional
+from ._arrays import as_float32, as_numpy, integer, integers, readable, rounded, rows, two_dimensional, unmasked
 from ._errors import refuse
 
 
@@ -27,12 +27,17 @@ class Candidates:
     vocabulary: int  #: the number of tokens that there are
 
     def __init__(self, tokens: Any, logits: Any, vocabulary: int) -> None:
-        """tokens, logits: (rows, k), in any order within a row, on the CPU. Raises `InvalidInput` for a token that a row has
-        twice, or that is not in [0, vocabulary). O(rows k log k)."""
+        """tokens, logits: (rows, k), in any order within a row, on the CPU; lists or double precision are rounded to float32, each
+        row less its largest logit. Raises `InvalidInput` for a token that a row has twice, or that is not in [0, vocabulary).
+        O(rows k log k)."""
         self.vocabulary = integer("vocabulary", vocabulary, 1, 2**31 - 4097)
-        values = as_numpy(rows(logits)[0])
+        values = _values(logits)
         count, k = two_dimensional("logits", values)
-        found = np.asarray(tokens)
+        unmasked("tokens", tokens)
+        try:
+            found = np.asarray(tokens)
+        except Exception as error:  # any exception of another library's array
+            refuse("tokens", type(tokens).__name__, f"an array of integers is wanted ({error})")
         if found.dtype.kind not in "iu":
             refuse("tokens.dtype", found.dtype, "integers are wanted")
         if found.shape != (count, k):
@@ -55,12 +60,31 @@ class Candidates:
 
     @classmethod
     def largest(cls, logits: Any, k: int) -> Candidates:
-        """The `k` largest entries of each row of (rows, vocabulary) logits, of equal ones those of the lowest tokens."""
-        values = _as_float32(as_numpy(rows(logits)[0]))
+        """The `k` largest entries of each row of (rows, vocabulary) logits, of equal ones those of the lowest tokens. Raises
+        `InvalidInput` for NaN, which is not ordered."""
+        values = _values(logits)
         _, vocabulary = two_dimensional("logits", values)
         k = integer("k", k, 1, vocabulary)
+        values = values if values.dtype == np.float64 else as_float32(values)
+        nan = np.argwhere(np.isnan(values))
+        if len(nan):
+            refuse("logits[{}, {}]".format(*nan[0].tolist()), "nan", "the largest entries of such a row are not known")
         tokens = np.sort(np.argsort(-values, axis=1, kind="stable")[:, :k], axis=1)
         return cls(tokens, np.take_along_axis(values, tokens, 1), vocabulary)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Candidates]) -> Candidates:
+        """The rows of all parts, one after another, such as the levels of a tree. They have as many candidates a row, of one
+        vocabulary."""
+        found = list(parts) if isinstance(parts, (list, tuple)) else []
+        if not found:
+            refuse("parts", parts if isinstance(parts, (list, tuple)) else type(parts).__name__, "a list of `Candidates` is wanted")
+        for i, part in enumerate(found):
+            if not isinstance(part, Candidates):
+                refuse("parts", type(part).__name__, "`Candidates` are wanted", i)
+            if part.tokens.shape[1] != found[0].tokens.shape[1] or part.vocabulary != found[0].vocabulary:
+                refuse("parts", repr(part), f"the first one has rows of {found[0].tokens.shape[1]} of {found[0].vocabulary} tokens", i)
+        return joined(found)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -68,6 +92,8 @@ class Candidates:
     def of_rows(self, numbers: Sequence[int] | np.ndarray) -> Candidates:
         """These rows, in this order; a row may occur several times."""
         at = integers("numbers", numbers, np.int64)
+        for i in np.flatnonzero((at < 0) | (at >= len(self)))[:1].tolist():
+            refuse("numbers", at[i], f"there are {len(self)} rows", i)
         return Candidates(self.tokens[at], self.logits[at], self.vocabulary)
 
     def whole(self) -> np.ndarray:
@@ -80,10 +106,25 @@ class Candidates:
         return f"Candidates({len(self)} rows of {self.tokens.shape[1]} of {self.vocabulary} tokens)"
 
 
+def _values(logits):
+    """Logits as an array of NumPy, bfloat16 as its bits in uint16."""
+    if isinstance(logits, (list, tuple)):
+        try:
+            logits = np.asarray(logits, np.float64)
+        except (TypeError, ValueError) as error:
+            refuse("logits", type(logits).__name__, f"rows of logits are wanted ({error})")
+    two_dimensional("logits", logits)
+    readable("logits", logits)
+    if str(getattr(logits, "dtype", "")).rpartition(".")[2] not in ("float64", ">f8"):
+        logits = rows(logits)[0]
+    values = np.asarray(as_numpy(logits))  # of a matrix its array
+    if values.dtype not in (np.float16, np.float32, np.float64, np.uint16):
+        refuse("logits.dtype", values.dtype, "rows are float32, float16 or bfloat16, or float64, which is rounded")
+    return values
+
+
 def _as_float32(values):
-    if values.dtype.kind != "f" and values.dtype != np.uint16:
-        refuse("logits.dtype", values.dtype, "rows are float32, float16 or bfloat16")
-    return as_float32(values)
+    return rounded(values) if values.dtype == np.float64 else as_float32(values)
 
 
 def draft_rows(values: Any) -> tuple[Any, bool, np.ndarray | None, int]:

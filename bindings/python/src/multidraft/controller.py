@@ -17,7 +17,8 @@ class Controller:
     accepted before, and bounds the loss compared with drafting nothing.
 
     A choice depends on earlier steps only, so the law of the text does not change, whatever the method. What it learns stays
-    from text to text. `multidraft.hf.generate` takes one as `tree`, or makes one with ``tree="auto"``.
+    from text to text. `multidraft.hf.generate` takes one as `tree`, or makes one with ``tree="auto"``. It is for one thread at a
+    time, and does not notice another one.
 
     >>> choices = multidraft.Controller({1: 0.020, 17: 0.022}, {1: 0.002}, nodes=16)
     >>> tree = choices.choose(depth=6)
@@ -41,6 +42,7 @@ class Controller:
         if not isinstance(learns_times, (bool, np.bool_)):
             refuse("learns_times", learns_times, "True or False is wanted")
         self._tree = Tree([-1])
+        self._chosen = False
         self._inner = _core.Controller(*_points("target", target), *_points("draft", draft), real("step", step),
                                        real("inner", inner), self._limit, depth, self._children, bool(learns_times),
                                        real("memory", memory), real("prior", prior), real("slack", slack),
@@ -69,6 +71,7 @@ class Controller:
         """The tree of the next step, with `depth` levels at most; the root alone drafts nothing. unread: the tokens of the text
         that the draft has not read, the root included."""
         parents = self._inner.choose(integer("depth", depth, 0, 2**31 - 1), integer("unread", unread, 1, 2**31 - 1))
+        self._chosen = True
         if not np.array_equal(parents, self._tree.parents):
             self._tree = Tree(parents)
         return self._tree
@@ -77,7 +80,10 @@ class Controller:
               draft: float | None = None, other: float | None = None) -> None:
         """Counts a step with the tree that was chosen last. path: its accepted nodes without the root. nodes: how many of its
         nodes were drafted, all by default, or its first levels. The seconds of the step: of the target's call, of the draft's
-        calls, and other ones; None if they were not measured. Several texts with one tree: one call for each, with its share."""
+        calls, and other ones; None if they were not measured. Several texts with one tree: one call for each, with its share; so a
+        step that is counted twice is not noticed. Raises `InvalidInput`, also before the first `choose`."""
+        if not self._chosen:
+            refuse("learn", "out of turn", "`choose` chooses the tree of a step before")
         size = len(self._tree) if nodes is None else integer("nodes", nodes, 0, 2**31 - 1)
         seconds = []
         for name, value in (("target", target), ("draft", draft), ("other", other)):

@@ -34,7 +34,7 @@ import numpy as np
 from . import _core
 from ._arrays import each, four, integer, integers, one_id, root_positions, sampling
 from ._errors import refuse
-from .batch import DraftedTree, _addresses, _joined, _level_of, _listed, _sampler, _target_sampling, _trees_of
+from .batch import DraftedTree, _addresses, _joined, _law_of_draws, _level_of, _listed, _sampler, _target_sampling, _trees_of
 from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree, mask_type
 
@@ -436,7 +436,7 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
             one_id(ids, count, seeds, positions)
         drawn = _launch_draft(place, chosen, rows, requests, count, n, sampling(temperature, top_k, top_p, min_p, count),
                               on_device.get("nodes", nodes), on_device.get("depths", depths), seeds, positions, ids)
-        return Children(*drawn, laws()[chosen.law])
+        return Children(*drawn, _law_of_draws(chosen, law))
 
 
 def _joined_trees(trees):
@@ -617,6 +617,7 @@ class DraftPlan(_Plan):
         """rows: of the logits. n: children per row. Others as for `draft`; `nodes` is required, `nodes` and `depths` may be device arrays.
         like: an array of the framework that allocates, on the plan's device, by default an `Array` on device 0. Waits."""
         self._method = _sampler(method, law)
+        self._law = _law_of_draws(self._method, law)
         self._rows, self._n = integer("rows", rows, 1, 2**31 - 1), integer("n", n, 1, 2**24)
         order = np.arange(rows, dtype=np.int32)
         with _Place("like", like, stream) as place:
@@ -635,7 +636,7 @@ class DraftPlan(_Plan):
                 refuse("logits.shape[0]", rows.count, f"this plan is for {self._rows} rows")
             at = self._addresses(place, _draws_of(seeds, positions, ids, rows.count))
             _run_draft(place, self._method, rows, self._n, self._of_rows, at, self._pointers(), self._workspace)
-        return Children(*self._arrays(), laws()[self._method.law])
+        return Children(*self._arrays(), self._law)
 
 
 class VerifyPlan(_Plan):
@@ -653,7 +654,7 @@ class VerifyPlan(_Plan):
         like: an array of the framework that allocates, on the plan's device, by default an `Array` on device 0. Waits."""
         self._method = method_of(method)
         self._law = str(law_of(law))
-        if self._law != self._method.law:
+        if self._method.name not in law_of(law).methods:
             refuse("law", self._law, f"{self._method.name} verifies trees of law '{self._method.law}'; this one is verified by "
                    + ", ".join(laws()[self._law].methods))
         trees = [as_tree(t) for t in _listed(tree)[0]]

@@ -21,18 +21,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import (DynamicCache, LogitsProcessorList, MinPLogitsWarper, PreTrainedModel, StoppingCriteriaList, StopStringCriteria,
-                          TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper)
+from transformers import (DynamicCache, LogitsProcessorList, MinPLogitsWarper, NoBadWordsLogitsProcessor, PreTrainedModel,
+                          StoppingCriteriaList, StopStringCriteria, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper)
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.utils import ModelOutput
 
 from . import _core
-from ._arrays import each, four, integer, sampling, thread_count
+from ._arrays import each, four, integer, one_sampling, sampling, thread_count
 from ._errors import refuse
 from ._intervals import interval
 from .batch import SUPPORT_ENDED, DraftedTree, decided
 from .controller import Controller
 from .methods import Method, check_shape, laws, method as method_of, methods
+from .speculate import refuse_no_distribution
 from .tree import Tree, as_tree
 
 _TREES = {"any": "3x1x1x1", "pairs": "2x1x1x1", "forks": "fork:3x4", "chains": "chain:4"}
@@ -42,6 +43,10 @@ _GREEDY_DRAFT = 0.1  # with temperature 0 each node would have a single candidat
 #: What a generation_config may have without any effect on a text, given the four sampling parameters.
 _NO_PROCESSORS = {"do_sample", "temperature", "top_k", "top_p", "min_p", "bos_token_id", "eos_token_id", "pad_token_id",
                   "decoder_start_token_id", "transformers_version", "_from_model_config", "use_cache", "return_dict_in_generate"}
+#: What `target.generate` may give to a loop besides the texts, none of which changes a text: the checks of `_check_inputs`.
+_CACHES = {"cache", "past_key_values", "cache_params"}
+_PLACES = {"position_ids", "cache_position"}
+_READ = {"attention_mask", "use_cache", "logits_to_keep", "return_dict"}
 # The mask of a call that reads prompts and a tree grows with the square of their length. Where it would have more entries, as
 # for one of 4096 tokens, prompts are read in a call of their own, with the model's causal mask: a call more is little there.
 _MASK_ENTRIES = 2**24
@@ -86,8 +91,9 @@ class Generated(ModelOutput):
 
 
 def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: torch.Tensor | Mapping, *,
-             attention_mask: torch.Tensor | None = None, token_type_ids: torch.Tensor | None = None, tree: Tree | Controller | str | None = None,
-             method: Method | str | None = None, max_new_tokens: int | None = None, max_length: int | None = None,
+             attention_mask: torch.Tensor | None = None, token_type_ids: torch.Tensor | None = None,
+             tree: Tree | Controller | str | Sequence[int] | None = None, method: Method | str | None = None,
+             max_new_tokens: int | None = None, max_length: int | None = None,
              do_sample: bool | None = None, temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
              min_p: float | None = None, draft_sampling: Sequence[Any] | None = None, seed: Any = None,
              eos_token_id: int | Sequence[int] | None = None, pad_token_id: int | None = None,
@@ -100,6 +106,7 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: 
         last tokens before (prompt look-up), by default a chain of 6, verified by "naive/deterministic".
     input_ids: (batch, length) integers, the prompts, padded on the left; or all that a tokenizer returned. attention_mask:
         (batch, length), 0 for padding; by default pad tokens are padding, as in `target.generate`. token_type_ids: not read.
+        Other inputs of the model (images, embeddings, positions, a cache that is not empty) are refused.
     method: a name of `multidraft.methods()`, by default the first. tree: the draft tree of each step, a `Tree` or the text
         of its shape; by default "3x1x1x1", or a similar tree that the method accepts. "auto", or a `Controller`, chooses it at
         each step, as the one with the most tokens per second. For "auto" the times of calls are measured, once for a pair of
@@ -110,15 +117,18 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: 
     temperature (0: greedy), top_k, top_p, min_p: of the target. With one of these and without do_sample the others are off, whatever
         the generation_config says; otherwise those that are not given are the generation_config's, of which top_k is 50 unless it
         says otherwise, and the text is greedy unless do_sample or the generation_config say so. All else of the generation_config
-        applies: penalties, words that are forbidden, limits of the length.
+        applies: penalties, words that are forbidden, limits of the length. All tokens as likely as the last of the top_k are kept,
+        as transformers keeps them.
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft: by default the target's, with temperature 0.1 if the
         target's is 0. It does not change the distribution of the text.
     seed: one, or one per text; by default drawn by torch's generator, so that torch.manual_seed repeats it. Equal seeds give
-        equal texts if the models' logits are equal. The texts of a batch have different draws, even with one seed.
-    eos_token_id, pad_token_id: by default those of `target.generation_config`. An empty list: no token ends a text.
-    logits_processor: functions (input_ids, scores) -> scores, applied to both models, with (nodes, length) texts including
-        the prompt's padding and (nodes, vocabulary) float32 scores. They must not keep state between calls.
-    stopping_criteria: called after every new token with (1, length) input_ids and None for the scores.
+        equal texts if the models' logits are equal. The texts of a batch have different draws, even with one seed. With
+        num_return_sequences one per returned text, those of a prompt one after another.
+    eos_token_id, pad_token_id: by default those of the generation_config, that of `target` where none is given. An empty list: no
+        token ends a text.
+    logits_processor: a list of functions (input_ids, scores) -> scores, applied to both models, with (nodes, length) texts
+        including the prompt's padding and (nodes, vocabulary) float32 scores. They must not keep state between calls.
+    stopping_criteria: a list, called after every new token with (1, length) input_ids and None for the scores.
     streamer: receives the prompt, then the new tokens of each step; for a batch of one text.
     options: of `target.generate`, such as generation_config, num_return_sequences, repetition_penalty, max_time; stop_strings
         with tokenizer.
@@ -129,7 +139,9 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: 
     if isinstance(input_ids, Mapping):
         attention_mask = input_ids.get("attention_mask") if attention_mask is None else attention_mask
         token_type_ids = input_ids.get("token_type_ids") if token_type_ids is None else token_type_ids
-        input_ids = input_ids["input_ids"]
+        read = ("input_ids", "attention_mask", "token_type_ids")
+        options = {**{name: value for name, value in input_ids.items() if name not in read}, **options}
+        input_ids = input_ids.get("input_ids")
     if token_type_ids is not None and "token_type_ids" in _parameters(target):
         refuse("token_type_ids", type(token_type_ids).__name__, f"{type(target).__name__} reads them, and a tree has none")
     for name in ("assistant_model", "custom_generate", "inputs_embeds"):
@@ -138,10 +150,25 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: 
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     ours = do_sample is None and any(value is not None for value in given.values())
     params = tuple(off if value is None else value for value, off in zip(given.values(), (1.0, 0, 1.0, 0.0)))
-    # Checks all arguments, those of the other way too.
-    loop = _Loop(target, draft, input_ids, attention_mask, tree, method, max_new_tokens, max_length, params, draft_sampling, seed,
-                 eos_token_id, pad_token_id, logits_processor, stopping_criteria, streamer, threads)
+    configs = [c for c in (options.get("generation_config"), getattr(target, "generation_config", None)) if c is not None]
+
+    def of_configs(name):
+        return next((value for c in configs if (value := getattr(c, name, None)) is not None), None)
+
+    copies = options.get("num_return_sequences") or of_configs("num_return_sequences") or 1
+    copies = integer("num_return_sequences", copies, 1, 2**31 - 1)
+
+    def loop_of(texts, mask, seeds):
+        return _Loop(target, draft, texts, mask, tree, method, max_new_tokens, max_length, params, draft_sampling, seed,
+                     of_configs("eos_token_id") if eos_token_id is None else eos_token_id,
+                     of_configs("pad_token_id") if pad_token_id is None else pad_token_id, logits_processor, stopping_criteria, streamer,
+                     threads, seeds)
+
+    loop = loop_of(input_ids, attention_mask, copies)  # checks all arguments, those of the other way too
     if ours and not options and _sets_sampling_alone(target) or not hasattr(target, "generate"):
+        for name, value in options.items():
+            if value is not None:
+                refuse(name, type(value).__name__, f"{type(target).__name__} has no `generate`, whose option it is")
         with torch.no_grad():
             return loop.run(return_dict)
     if ours:
@@ -161,11 +188,13 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: 
             getattr(config, name, None) for config in (options.get("generation_config"), target.generation_config)
             for name in ("max_new_tokens", "max_length")):
         options["max_new_tokens"] = loop.room
+    mask = torch.from_numpy(loop.seen).to(input_ids.device)
     if loop.room == 0:  # transformers refuses it
-        return loop.run(return_dict) if options.get("num_return_sequences", 1) == 1 else loop.sequences()
+        return loop_of(input_ids.repeat_interleave(copies, 0), mask.repeat_interleave(copies, 0), 1).run(return_dict)
+    if eos_token_id is not None:  # processors of transformers read it, too
+        options["eos_token_id"] = loop.ends
     decode = custom_generate(draft, tree=tree, method=method, draft_sampling=draft_sampling, seed=seed, eos_token_id=eos_token_id,
                              pad_token_id=pad_token_id, streamer=streamer, return_dict=return_dict, threads=threads)
-    mask = torch.from_numpy(loop.seen).to(input_ids.device)
     return target.generate(input_ids.to(torch.int64), attention_mask=mask.to(torch.int64), custom_generate=decode,
                            logits_processor=LogitsProcessorList(logits_processor or []),
                            stopping_criteria=StoppingCriteriaList(criteria), pad_token_id=loop.pad, **options)
@@ -179,26 +208,32 @@ def _sets_sampling_alone(target):
     return all(value is None or value is False or name in _NO_PROCESSORS for name, value in config.to_diff_dict().items())
 
 
-def custom_generate(draft: PreTrainedModel | None = None, *, tree: Tree | Controller | str | None = None, method: Method | str | None = None,
-                    draft_sampling: Sequence[Any] | None = None, seed: Any = None, eos_token_id: int | Sequence[int] | None = None,
-                    pad_token_id: int | None = None, streamer: Any = None, return_dict: bool = False, threads: int = 1) -> Callable:
+def custom_generate(draft: PreTrainedModel | None = None, *, tree: Tree | Controller | str | Sequence[int] | None = None,
+                    method: Method | str | None = None, draft_sampling: Sequence[Any] | None = None, seed: Any = None,
+                    eos_token_id: int | Sequence[int] | None = None, pad_token_id: int | None = None, streamer: Any = None,
+                    return_dict: bool = False, threads: int = 1) -> Callable:
     """The loop of `generate` as an argument of transformers: ``target.generate(.., custom_generate=custom_generate(draft))``.
 
     All that `target.generate` makes of its arguments applies: do_sample, generation_config, logits processors, stopping criteria,
-    num_return_sequences, return_dict_in_generate (a `Generated`). Beams, contrastive search, guidance and scores as results are
-    refused. A streamer is given here, as transformers keeps it from such loops. The arguments are those of `generate`.
+    num_return_sequences, return_dict_in_generate (a `Generated`). Beams, contrastive search, constraints, guidance, scores as
+    results and inputs of the model besides the tokens are refused. A streamer is given here: transformers keeps its own from such
+    loops, and never ends it. The arguments are those of `generate`; an eos_token_id that logits processors read is given to
+    `target.generate`.
     """
 
     @torch.no_grad()
     def decode(model, input_ids, logits_processor=None, stopping_criteria=None, generation_config=None, **model_kwargs):
         for name, off in (("num_beams", 1), ("penalty_alpha", None), ("guidance_scale", 1), ("dola_layers", None), ("output_scores", False),
-                          ("output_logits", False), ("output_attentions", False), ("output_hidden_states", False)):
+                          ("output_logits", False), ("output_attentions", False), ("output_hidden_states", False),
+                          ("force_words_ids", None), ("constraints", None)):
             value = getattr(generation_config, name, None)
             if value is not None and value != off and value != 0:
                 refuse("generation_config." + name, value, "a tree of draft tokens has nothing like it")
+        _check_inputs(input_ids, model_kwargs)
         params, processors = _warpers(logits_processor or []) if generation_config.do_sample else ((0.0, 0, 1.0, 0.0), logits_processor)
         mask = model_kwargs.get("attention_mask")
         ends = generation_config.eos_token_id if eos_token_id is None else eos_token_id
+        _check_ends(ends, generation_config, logits_processor or [])
         pads = generation_config.pad_token_id if pad_token_id is None else pad_token_id
         native = (MaxLengthCriteria, EosTokenCriteria)
         # One of the caller's replaces that of the generation_config.
@@ -212,8 +247,44 @@ def custom_generate(draft: PreTrainedModel | None = None, *, tree: Tree | Contro
     return decode
 
 
+def _check_inputs(input_ids, inputs):
+    """Refuses what `target.generate` got and a tree's calls do not read, except what transformers itself adds."""
+    for name, value in inputs.items():
+        if value is None or value is False or name in _READ or isinstance(value, Mapping) and not value:
+            continue
+        if name in _CACHES:
+            size = value.get_seq_length() if hasattr(value, "get_seq_length") else len(value) if hasattr(value, "__len__") else 1
+            if int(size or 0) == 0:
+                continue
+            refuse(name, f"{type(value).__name__} of length {int(size)}", "the loop begins with empty caches of both models")
+        if name in _PLACES and _are_places(value, inputs.get("attention_mask"), input_ids):
+            continue
+        refuse(name, type(value).__name__, "a tree's calls read the texts' tokens alone, each at its own place")
+
+
+def _are_places(given, mask, input_ids):
+    """Whether positions are those that the texts have without being told; of padding any."""
+    seen = torch.ones_like(input_ids) if mask is None else (mask != 0).to(input_ids.dtype)
+    own = seen.cumsum(-1) - 1
+    if not isinstance(given, torch.Tensor) or given.dim() == 0 or given.shape[-1] != input_ids.shape[1] or \
+            given.dim() > 1 and given.shape[-2] not in (1, len(input_ids)):
+        return False
+    return bool(((given.to(own.device) == own) | (seen == 0)).all())
+
+
+def _check_ends(ends, config, processors):
+    """Refuses end tokens that differ from those which processors have."""
+    ends, others = (set(_tokens("eos_token_id", x, 0)) for x in (ends, config.eos_token_id))
+    if ends == others:
+        return
+    for x in processors:
+        read = others if isinstance(x, NoBadWordsLogitsProcessor) else getattr(x, "eos_token_id", None)
+        if read is not None and set(_tokens("eos_token_id", list(read) if isinstance(read, set) else read, 0)) != ends:
+            refuse("eos_token_id", sorted(ends), f"{type(x).__name__} reads {sorted(others)}: give it to target.generate(eos_token_id=..)")
+
+
 def _warpers(processors):
-    """((temperature, top_k, top_p, min_p), the other processors): the library's own parameters where the last processors are
+    """((temperature, top_k, top_p, min_p), the other processors): the loop's own parameters where the last processors are
     these four in this order, as transformers lists them."""
     params = [1.0, 0, 1.0, 0.0]
     kinds = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper)
@@ -222,7 +293,7 @@ def _warpers(processors):
     last = -1
     for x in processors[first:]:
         at = kinds.index(type(x)) if type(x) in kinds else -1
-        if at <= last or getattr(x, "min_tokens_to_keep", 1) != 1:
+        if at <= last or getattr(x, "min_tokens_to_keep", 1) != 1 or getattr(x, "filter_value", -np.inf) != -np.inf:
             return (1.0, 0, 1.0, 0.0), list(processors)
         params[at] = getattr(x, names[at])
         last = at
@@ -244,6 +315,7 @@ class _CachedModel:
 
     def __init__(self, model, name, texts):
         self.model, self.name = model, name
+        self.embedded = _embedded(model)
         self.cache = DynamicCache()
         self.lengths = np.zeros(texts, np.int64)
         self.base = 0
@@ -317,6 +389,9 @@ class _CachedModel:
                             use_cache=True, **{self.cache_argument: self.cache}, **more)
         if getattr(result, "logits", None) is None:
             refuse(self.name, type(self.model).__name__, "it returns no logits: a model with a language modelling head is wanted")
+        if result.logits.shape[-1] > self.embedded:
+            refuse(f"{self.name}(..).logits.shape[-1]", result.logits.shape[-1],
+                   f"its head has more tokens than the {self.embedded} that its config.vocab_size and its embedding have")
         return result.logits[:, -kept:]
 
     def keep(self, kept):
@@ -504,7 +579,8 @@ def _now(devices):
 
 class _Loop:
     def __init__(self, target, draft, input_ids, attention_mask, tree, method, max_new_tokens, max_length, params,
-                 draft_sampling, seed, eos_token_id, pad_token_id, processors, criteria, streamer, threads):
+                 draft_sampling, seed, eos_token_id, pad_token_id, processors, criteria, streamer, threads, copies=1):
+        """copies: of each text, by which there are more seeds; such a loop does not run."""
         self.method = method_of((_LOOK_UP if draft is None else next(iter(methods()))) if method is None else method)
         if draft is None and self.method.law != "deterministic":
             refuse("method", self.method, f"without a draft model candidates are not drawn: {_LOOK_UP} verifies them")
@@ -517,11 +593,8 @@ class _Loop:
         self.shapes = {tree: self.shape}
         models = {"target": target} if draft is None else {"target": target, "draft": draft}
         vocabulary = _check_models(models)
-        config = getattr(target, "generation_config", None)
-        ends, pads = (getattr(config, name, None) if value is None else value
-                      for name, value in (("eos_token_id", eos_token_id), ("pad_token_id", pad_token_id)))
-        self.ends = _tokens("eos_token_id", ends, 0)
-        pads = _tokens("pad_token_id", pads, -1)
+        self.ends = _tokens("eos_token_id", eos_token_id, 0)
+        pads = _tokens("pad_token_id", pad_token_id, -1)
         pad = pads[0] if pads else None
         prompts, self.padded, self.seen = _prompts(input_ids, attention_mask, pad, self.ends, vocabulary)
         self.pad = pad if pad is not None else self.ends[0] if self.ends else 0
@@ -558,21 +631,20 @@ class _Loop:
         if streamer is not None and count > 1:
             refuse("streamer", type(streamer).__name__, f"it takes one text, and input_ids have {count}")
         self.threads = thread_count(threads)
-        self.params = params
-        sampling(*params, 1)
+        self.params = one_sampling(params)
         if draft_sampling is None:
             draft_sampling = (_GREEDY_DRAFT if params[0] == 0 else params[0], *params[1:])
-        self.draft_params = four("draft_sampling", draft_sampling)
+        self.draft_params = one_sampling(four("draft_sampling", draft_sampling), "draft_sampling.")
         self.draft_table = sampling(*self.draft_params, 1)
-        self.processors = LogitsProcessorList(processors or [])
-        self.criteria = StoppingCriteriaList(criteria or [])
+        self.processors = LogitsProcessorList(_functions("logits_processor", processors))
+        self.criteria = StoppingCriteriaList(_functions("stopping_criteria", criteria))
         self.streamer = streamer
         self.device = input_ids.device
         self.texts = [prompt.tolist() for prompt in prompts]
         self.prompt_sizes = [len(t) for t in self.texts]
         if seed is None:
             seed = int(torch.randint(2**63 - 1, ()))
-        self.seeds = each("seed", seed, count, np.uint64)
+        self.seeds = each("seed", seed, count * copies, np.uint64)
         self.ids = np.arange(count, dtype=np.uint32)
         self.rows = list(range(count))  # indices in the batch of the texts that have not ended
         self.target = _CachedModel(target, "target", count)
@@ -652,7 +724,7 @@ class _Loop:
             logits = self.target.forward([self.texts[r] for r in rows], np.maximum(tokens[:, :nodes], 0).astype(np.int64),
                                          self.places(length, np.arange(nodes)), mask)
         self.target_calls += 1
-        logits = self.processed(logits, tokens, np.arange(nodes))
+        logits = _cut(self.processed(logits, tokens, np.arange(nodes)), *self.params[:2])
         trees = [shape.up_to[d] for d in depths.tolist()]
         target_rows = [b * nodes + np.arange(len(t)) for b, t in enumerate(trees)]
         draft_rows = None
@@ -667,7 +739,7 @@ class _Loop:
         drafted = [DraftedTree(t, tokens[b, : len(t)], certain[b, : len(t)], law) for b, t in enumerate(trees)]
         reads = self.method.reads_draft
         verdicts = decided(self.method, drafted, None, _matrix(logits), _matrix(draft_logits) if reads else None,
-                           temperature=self.params[0], top_k=self.params[1], top_p=self.params[2], min_p=self.params[3],
+                           temperature=self.params[0], top_k=0, top_p=self.params[2], min_p=self.params[3],
                            draft_sampling=self.draft_params, seeds=self.seeds[rows], ids=self.ids[rows],
                            positions=(length - 1).astype(np.int32), target_rows=np.concatenate(target_rows),
                            draft_rows=np.concatenate(draft_rows) if reads else None, threads=self.threads)
@@ -808,6 +880,8 @@ class _Loop:
                 self.method.name, flat, False, texts.astype(np.int32), of.astype(np.int32),
                 np.full(len(of), depth, np.int32), n, self.draft_table, self.seeds[rows], positions, self.ids[rows],
                 places, None, self.threads)
+            for k in np.flatnonzero(drawn[:, 0] < 0).tolist():
+                refuse_no_distribution(flat[places[k]].float().numpy(), f"node {of[k]} of text {rows[texts[k]]}")
             tokens[texts[:, None], shape.first[of][:, None] + np.arange(n)] = drawn
             certain[texts, of] = sure
 
@@ -830,6 +904,8 @@ class _Loop:
                 paths = [tokens[b, np.flatnonzero(self.shape.mask[nodes[k]])[1:]] for k in here]
                 ids = torch.from_numpy(np.stack([np.concatenate([text, path]) for path in paths])).to(logits.device)
                 scores = self.processors(ids, result[b, here])
+                if not isinstance(scores, torch.Tensor):
+                    refuse("logits_processor(..)", type(scores).__name__, f"scores are a tensor, ({len(here)}, {logits.shape[2]}) here")
                 if tuple(scores.shape) != (len(here), logits.shape[2]):
                     refuse("logits_processor(..).shape", tuple(scores.shape), f"scores were ({len(here)}, {logits.shape[2]})")
                 result[b, here] = scores
@@ -842,6 +918,26 @@ def _matrix(logits):
     if flat.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         flat = flat.float()
     return flat.detach().cpu().contiguous()
+
+
+def _cut(logits, temperature, top_k):
+    """The target's logits without those below the top_k-th of their row. Equal ones stay, as transformers keeps them: the library
+    would keep the lowest tokens of these."""
+    if temperature == 0 or not 0 < top_k < logits.shape[-1]:
+        return logits
+    return logits.masked_fill(logits < torch.topk(logits, int(top_k)).values[..., -1:], -float("inf"))
+
+
+def _functions(name, given):
+    """A list of them; None is none."""
+    if given is None:
+        return []
+    if not isinstance(given, (list, tuple)):
+        refuse(name, type(given).__name__, "a list of functions is wanted")
+    for i, function in enumerate(given):
+        if not callable(function):
+            refuse(name, type(function).__name__, "a function is wanted", i)
+    return list(given)
 
 
 def _check_models(models):
@@ -865,6 +961,15 @@ def _check_models(models):
     if sizes[0] != sizes[-1]:
         refuse("draft.config.vocab_size", sizes[-1], f"draft and target have one vocabulary, of {sizes[0]}")
     return sizes[0]
+
+
+def _embedded(model):
+    """The number of tokens that a model reads."""
+    try:
+        table = len(model.get_input_embeddings().weight)
+    except (AttributeError, NotImplementedError):
+        table = 0
+    return max(model.config.get_text_config().vocab_size, table)
 
 
 def _positions(model):

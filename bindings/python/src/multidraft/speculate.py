@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import as_float32, as_numpy as _as_numpy, four, integer, integers, sampling, thread_count
-from ._models import checked_model, checked_rows, float32_rows
+from ._models import checked_features, checked_model, checked_rows, float32_rows
 from ._errors import refuse
 from ._intervals import interval
 from .batch import SUPPORT_ENDED, DraftedTree, decided
@@ -74,10 +74,8 @@ def _target(target, contexts, vocabulary, observes):
     answer = target(contexts)
     if not isinstance(answer, tuple) or len(answer) != 2:
         refuse("target(..)", type(answer).__name__, "the draft observes features: the target returns (logits, features)")
-    features = _as_numpy(answer[1]) if hasattr(answer[1], "shape") else np.asarray(answer[1], np.float32)
-    if features.ndim != 2 or len(features) != len(contexts):
-        refuse("target(..)[1].shape", tuple(features.shape), f"features are ({len(contexts)}, width), a row for each token list")
-    return checked_rows(answer[0], "target", len(contexts), vocabulary), features
+    logits = checked_rows(answer[0], "target", len(contexts), vocabulary)
+    return logits, checked_features(answer[1], len(contexts))
 
 
 def _level(draft, text, paths, level, depth, last, block, vocabulary):
@@ -107,17 +105,17 @@ def _level(draft, text, paths, level, depth, last, block, vocabulary):
     return here, block
 
 
-def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draft: Model | BlockDraft, *, temperature: float = 1.0,
-               top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, seed: int = 0, request: int = 0,
-               threads: int = 1) -> tuple[DraftedTree, np.ndarray | None]:
+def draft_tree(method: Method | str, tree: Tree | str | Sequence[int] | np.ndarray, text: Sequence[int] | np.ndarray | Any,
+               draft: Model | BlockDraft, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
+               seed: int = 0, request: int = 0, threads: int = 1) -> tuple[DraftedTree, np.ndarray | Candidates | None]:
     """Draws a tree below the last token of `text`, calling `draft` once per level.
 
     draft: a function from a list of token lists to an array (len, vocabulary) of logits or to `Candidates`; or a `BlockDraft`,
     which is called once.
-    Returns (`DraftedTree`, logits),
-    where row i of the logits is that of node i, bfloat16 as its bits in uint16; rows of nodes that the model did not read
-    are zero.
-    If the tree is the root alone the model is not called, and the logits are None.
+    Returns (`DraftedTree`, logits), where row i of the logits is that of node i; rows of nodes that the model did not read
+    are zero. They are `Candidates` where the draft gives them. bfloat16 comes as its bits in uint16:
+    `verify` takes ``logits.view(ml_dtypes.bfloat16)``. If the tree is the root alone the model is not called, and the logits
+    are None. Raises `InvalidInput` for a row with NaN, or without a finite logit.
     """
     checked_model("draft", draft, "rows")
     text = integers("text", text).tolist()
@@ -189,8 +187,8 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
                 np.full(len(chosen_rows), depth, np.int32), wanted, params, seeds, position, ids,
                 np.array(chosen_rows, np.int64), None, threads, few, vocabulary)
             for k, row in enumerate(chosen_rows):
-                if drawn[k][0] < 0 and chosen.law != "deterministic":
-                    _refuse_no_distribution(values[row], level[row], None if few is None else few[row])
+                if drawn[k][0] < 0:
+                    refuse_no_distribution(values[row], f"node {level[row]}", None if few is None else few[row])
                 children = tree.children(level[row])
                 tokens[children.start:children.stop] = drawn[k]
                 certain[level[row]] = sure[k]
@@ -201,15 +199,19 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
     return drafted, logits, paths, calls
 
 
-def _refuse_no_distribution(row, node, tokens):
+def refuse_no_distribution(row: np.ndarray, node: str, tokens: np.ndarray | None = None) -> None:
+    """Names what is wrong with a draft's row from which no child could be drawn, if something is."""
     row = as_float32(row)
     for x, what in ((np.isnan(row), "nan"), (np.isposinf(row), "inf")):
         if x.any():
             token = int(np.argmax(x)) if tokens is None else int(tokens[np.argmax(x)])
-            refuse("draft(..)", what, f"the row after node {node} has this logit of token {token}: it is no distribution")
+            refuse("draft(..)", what, f"the row after {node} has this logit of token {token}: it is not a distribution")
+    if not np.isfinite(row).any():
+        refuse("draft(..)", "-inf", f"the row after {node} has no token with another logit: it is not a distribution")
 
 
-def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Model | BlockDraft, text: Sequence[int], tokens: int = 128, *,
+def speculate(method: Method | str, tree: Tree | str | Sequence[int] | np.ndarray, target: Model, draft: Model | BlockDraft,
+              text: Sequence[int] | np.ndarray | Any, tokens: int = 128, *,
               temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
               draft_sampling: Sequence[Any] | None = None, seed: int = 0, request: int = 0, stop: int | Collection[int] = (),
               threads: int = 1, callback: Callable[[list], Any] | None = None) -> Generation:
@@ -222,7 +224,7 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft, by default the target's.
     stop: the tokens, or the one, that end the text and are emitted. callback: called with the tokens of each step.
     request: distinguishes texts with equal seeds. Equal arguments give equal texts if the logits are equal. Returns a
-    `Generation`.
+    `Generation`. Raises `InvalidInput`, also for a row of either model that has NaN or no finite logit.
     """
     chosen = method_of(method)
     tree = as_tree(tree)
@@ -233,8 +235,8 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
     if not text:
         refuse("text.size", 0, "there is a token to go on from")
     wanted = integer("tokens", tokens, 0, 2**31 - 1)
-    stop = set(integers("stop", [stop] if isinstance(stop, (int, np.integer)) else sorted(stop) if isinstance(stop, (set, frozenset))
-                        else stop).tolist())
+    stop = set(integers("stop", [stop] if isinstance(stop, (int, np.integer)) else
+                        list(stop) if isinstance(stop, Collection) and not hasattr(stop, "shape") else stop).tolist())
     of_draft = (temperature, top_k, top_p, min_p) if draft_sampling is None else four("draft_sampling", draft_sampling)
     result = Generation([])
     observes = hasattr(draft, "observe")

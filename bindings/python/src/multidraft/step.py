@@ -28,7 +28,9 @@ class StepInputs:
     entries: np.ndarray  #: (inputs,) int32
     offsets: np.ndarray  #: (requests + 1,) int64: where the inputs of each request begin
     scored: np.ndarray  #: int64: the inputs whose logits are read, increasing
-    mask: np.ndarray  #: (inputs, entries) bool: attends input k to the j-th entry that the step writes to its request's cache
+    #: (inputs, columns) bool: attends input k to the j-th entry that the step writes to its request's cache; padded with False to a
+    #: multiple of 64 columns
+    mask: np.ndarray
     _first_row: int
 
     def __len__(self) -> int:
@@ -88,9 +90,9 @@ class Step:
         self._levels: list[np.ndarray | Candidates] = []
         self._row_of = np.zeros(0, np.int64)
 
-    def add(self, method: Method | str, text: Sequence[int] | np.ndarray, tree: Tree | str | Sequence[int] | None = None, *, seed: int = 0,
-            id: int = 0, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
-            draft_sampling: tuple[float, int, float, float] | None = None, in_target: int = 0, in_draft: int = 0) -> int:
+    def add(self, method: Method | str, text: Sequence[int] | np.ndarray | Any,
+            tree: Tree | str | Sequence[int] | np.ndarray | None = None, *, seed: int = 0, id: int = 0, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
+            draft_sampling: Sequence[Any] | None = None, in_target: int = 0, in_draft: int = 0) -> int:
         """Adds a request and returns its number, from 0.
 
         text: the tokens so far, prompt included; the last one is the root. tree: how many children each node is to have; None: one

@@ -7,6 +7,7 @@ In a build with CUDA, `draft` and `verify` run on the current stream of CUDA log
 Otherwise, and for rows of probabilities, the library runs on the CPU: logits are copied there, and the results back.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -14,9 +15,10 @@ import torch
 from torch import Tensor
 
 from . import _core, cuda
-from ._arrays import each, four, integer, one_id, sampling, thread_count
+from ._arrays import are_off, each, four, integer, one_id, sampling, thread_count
 from ._errors import refuse
 from .batch import _sampler
+from .candidates import Candidates
 from .methods import Law, Method, check_shape, law as law_of, method as method_of
 from .tree import Tree, as_tree
 
@@ -90,6 +92,27 @@ def _rows_on_stream(place, name, tensor):
     return cuda._rows(place, name, tensor)
 
 
+def _offsets(tensor, count, nodes):
+    """Where each of `count` trees begins among all nodes, and where the last one ends."""
+    offsets = _host(tensor, "offsets", np.int64)
+    if len(offsets) != count + 1:
+        refuse("offsets.size", len(offsets), f"there is one more than requests, which are {count}")
+    for b, (begin, end) in enumerate(zip([0, *offsets.tolist()], offsets.tolist())):
+        if b == 0 and end != 0:
+            refuse("offsets", end, "the first tree begins with node 0", b)
+        if b > 0 and not begin < end <= nodes:
+            refuse("offsets", end, f"the tree that ends here begins at {begin} and has one node or more, of {nodes} in all", b)
+    if offsets[-1] != nodes:
+        refuse("offsets", offsets[-1], f"the last tree ends with the {nodes} nodes", count)
+    return offsets
+
+
+def _whole_rows(name, rows):
+    if isinstance(rows, Candidates):
+        refuse(name, repr(rows), "multidraft.draft and multidraft.verify take candidates; the operators take whole rows "
+               "(torch.from_numpy(candidates.whole()))")
+
+
 def _optional(tensor, name, dtype):
     return None if tensor is None else _host(tensor, name, dtype)
 
@@ -135,20 +158,24 @@ def _verify(method: str, law: str, offsets: Tensor, parents: Tensor, tokens: Ten
             draft_min_p: float = 0.0, probabilities: bool = False, threads: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
     kinds = (torch.float32,) if probabilities else _ROWS
     count = len(seeds)
+    begins = _offsets(offsets, count, len(parents))
+    if probabilities:
+        reason = "no sampling parameter applies to probabilities"
+        are_off(None, (temperature, top_k, top_p, min_p), reason)
+        are_off("draft_sampling", (draft_temperature, draft_top_k, draft_top_p, draft_min_p), reason)
     if _on_stream(target) and not probabilities:
-        return _verify_on_stream(method_of(method), law, _host(offsets, "offsets", np.int64), parents, tokens, certain, target,
+        return _verify_on_stream(method_of(method), law, begins, parents, tokens, certain, target,
                                  draft, target_rows, draft_rows, seeds, positions, ids,
                                  sampling(temperature, top_k, top_p, min_p, count),
                                  sampling(draft_temperature, draft_top_k, draft_top_p, draft_min_p, count))
     path, accepted, following = _core.verify(
-        method_of(method).name, law, _host(offsets, "offsets", np.int64), _host(parents, "parents", np.int32),
+        method_of(method).name, law, begins, _host(parents, "parents", np.int32),
         _host(tokens, "tokens", np.int32), _optional(certain, "certain", np.int32), _rows(target, "target", kinds), False,
         None if draft is None else _rows(draft, "draft", kinds), False, _optional(target_rows, "target_rows", np.int64),
         _optional(draft_rows, "draft_rows", np.int64), sampling(temperature, top_k, top_p, min_p, count),
         sampling(draft_temperature, draft_top_k, draft_top_p, draft_min_p, count), _host(seeds, "seeds", np.uint64),
         _host(positions, "positions", np.int32), _optional(ids, "ids", np.uint32), thread_count(threads), False,
         probabilities)
-    begins = offsets.detach().cpu().numpy()
     for b in range(count):
         path[begins[b] + accepted[b]: begins[b + 1]] = -1
     return tuple(_to(x, target.device) for x in (path, accepted, following))
@@ -157,8 +184,6 @@ def _verify(method: str, law: str, offsets: Tensor, parents: Tensor, tokens: Ten
 def _verify_on_stream(method, law, offsets, parents, tokens, certain, target, draft, target_rows, draft_rows, seeds, positions,
                       ids, params, of_draft):
     count, nodes = len(seeds), len(parents)
-    if len(offsets) != count + 1 or offsets[0] != 0 or offsets[-1] != nodes or (np.diff(offsets) < 1).any():
-        refuse("offsets", offsets.tolist(), f"they begin with 0, increase, and end with {nodes}, one more than requests")
     with cuda._Place("target", target, None) as place:
         p = _rows_on_stream(place, "target", target)
         q = cuda._NO_ROWS if draft is None else _rows_on_stream(place, "draft", draft)
@@ -265,11 +290,12 @@ def _each(name, value, count, dtype):
 def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Method | str | None = None,
           temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, nodes: Any, positions: Any,
           depths: Any = 0, seeds: Any = 0, ids: Any = None, threads: int = 1) -> Draws:
-    """Draws n children for each row of the draft's logits, (rows, vocabulary) float32, float16 or bfloat16.
+    """Draws n children for each row of the draft's logits, (rows, vocabulary) float32, float16 or bfloat16; not `Candidates`.
 
     law, method: the sampler. nodes: the node of each row in its tree, 0 for roots; required, as it addresses the draws.
     seeds, positions, ids, nodes, depths: one, or one per row. Returns `Draws`; for details see `multidraft.draft`.
     """
+    _whole_rows("logits", logits)
     if logits.dim() != 2:
         refuse("logits.shape", tuple(logits.shape), "(rows, vocabulary) is wanted")
     count = logits.shape[0]
@@ -284,8 +310,8 @@ def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Metho
         float(temperature), top_k, float(top_p), float(min_p), threads))
 
 
-def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits: Tensor, draft_logits: Tensor | None = None,
-           *, law: Law | str, certain: Tensor | None = None, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
+def verify(method: Method | str, tree: Tree | str | Sequence[int], tokens: Tensor, target_logits: Tensor,
+           draft_logits: Tensor | None = None, *, law: Law | str, certain: Tensor | None = None, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
            min_p: float = 0.0, draft_sampling: Any = None, positions: Any, seeds: Any = 0, ids: Any = None,
            probabilities: bool = False, threads: int = 1) -> Verdicts:
     """Verifies a batch of trees of one shape.
@@ -301,6 +327,7 @@ def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits
         refuse("tokens.shape", tuple(tokens.shape), f"(batch, {nodes}) is wanted: the tree has {nodes} nodes")
     count = tokens.shape[0]
     for name, rows in (("target_logits", target_logits), ("draft_logits", draft_logits)):
+        _whole_rows(name, rows)
         if rows is not None and (rows.dim() != 3 or tuple(rows.shape[:2]) != (count, nodes)):
             refuse(name + ".shape", tuple(rows.shape), f"({count}, {nodes}, vocabulary) is wanted")
     one_id(ids, count, seeds, positions)
