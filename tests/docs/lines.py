@@ -15,7 +15,7 @@ from pathlib import Path
 
 FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "examples/README.md", "models/README.md", "bindings/python/README.md",
          "tests/*/README.md")
-ABBREVIATIONS = ("e.g.", "i.e.", "al.", "vs.", "cf.", "Alg.", "Fig.", "Eq.", "eq.", "Sec.", "Thm.", "No.", "resp.", "etc.", "..", "St.")
+ABBREVIATIONS = ("e.g.", "i.e.", "al.", "vs.", "cf.", "Alg.", "Fig.", "Eq.", "eq.", "Sec.", "Thm.", "No.", "resp.", "etc.", "St.")
 ITEM = re.compile(r"( *)([-*+]|\d+[.)]) +")
 # What would begin another block if it began a line.
 BLOCK = re.compile(r"[-*+>#|]( |$)|\d+[.)] |```|~~~|===|---|<|\[[^\]]*\]:|\|")
@@ -29,7 +29,7 @@ def sentences(text):
     for match in re.finditer(r"[.!?][)\"*_]*( )(?=[A-Z0-9`\[(*\"!_])", text):
         at = match.start(1)
         before = text[begin:at].split(" ")[-1]
-        if any(a < at < b for a, b in closed) or before.lstrip("(*[").endswith(ABBREVIATIONS) or BLOCK.match(text[at + 1:]):
+        if any(a < at < b for a, b in closed) or before.lstrip("(*[") in ABBREVIATIONS or before.endswith("..") or BLOCK.match(text[at + 1:]):
             continue
         if text[begin:at].count("(") - text[begin:at].count(")") > 0 and text[at + 1:].count(")") > 0:
             continue  # inside brackets

@@ -193,6 +193,31 @@ def speeds_of_auto(data, machine):
     return [f"{of(found):.2f}" for of in (min, max)]
 
 
+def milliseconds_without_drafts(data, machine, size):
+    """Of a token, at the three temperatures."""
+    rates = {r["temperature"]: float(r["rate"]) for r in data.padded[machine] if r["size"] == size and r["method"] == "autoregressive"}
+    return [f"{1e3 / rates[t]:.1f}" for t in TEMPERATURES]
+
+
+def auto_to_other_ways(data, machine, size, by_block):
+    """The least and the most, over temperatures, of the speed of --tree auto in that of the best other way of the same drafter."""
+    found = []
+    for t in TEMPERATURES:
+        ways = [r for r in data.padded[machine] if r["size"] == size and r["temperature"] == t and r["method"] not in ("autoregressive", "auto")
+                and r["method"].startswith("block drafter") == by_block]
+        auto = [float(r["rate"]) for r in ways if r["tree"] == "auto"]
+        found.append(auto[0] / max(float(r["rate"]) for r in ways if r["tree"] != "auto"))
+    return [f"{of(found):.2f}" for of in (min, max)]
+
+
+def of_chain_at_7m(data, machine):
+    """What --tree auto with the block drafter loses at 7M, in percent, and the speed-up of a chain of four."""
+    speeds = {(r["method"], r["tree"], r["temperature"]): float(r["speed_up"]) for r in data.padded[machine] if r["size"] == "shipped"}
+    losses = [100 * (1 - speeds["block drafter, nested_ranked_block/stratified", "auto", t]) for t in TEMPERATURES]
+    chains = [speeds["block drafter, block/iid", "1x1x1x1", t] for t in TEMPERATURES]
+    return [f"{of(losses):.0f}" for of in (min, max)] + [f"{of(chains):.2f}" for of in (min, max)]
+
+
 def step_at_287m(data, tree):
     """Seconds of a step of the default over those of one target call, at temperature 0.7."""
     row = next(r for r in data.padded["parameters of the target"]
@@ -244,6 +269,12 @@ def on_device(data, file, calls, method, nodes):
 # (document, regular expression with one group a number, what the numbers are)
 NUMBER = r"([\d.]+)"
 CLAIMS = [
+    ("docs/benchmarks.md", rf"287M parameters alone took {NUMBER}, {NUMBER} and {NUMBER} ms a token at temperatures 0, 0.7 and 1",
+     lambda d: milliseconds_without_drafts(d, AVX512, "300m")),
+    ("docs/benchmarks.md", rf"`--tree auto` has {NUMBER} to {NUMBER} of the best other way of the table, .* at 61M, {NUMBER} to {NUMBER} at 287M and {NUMBER} to {NUMBER} at 7M; with the block drafter {NUMBER} to {NUMBER} at 61M and {NUMBER} to {NUMBER} at 287M",
+     lambda d: [x for size, by_block in (("60m", False), ("300m", False), ("shipped", False), ("60m", True), ("300m", True))
+                for x in auto_to_other_ways(d, AVX512, size, by_block)]),
+    ("docs/benchmarks.md", rf"and loses (\d+) to (\d+) %, where a fixed chain of four has {NUMBER} to {NUMBER}\.", lambda d: of_chain_at_7m(d, AVX512)),
     ("README.md", r"accepts (\.\d+), (\.\d+) and (\.\d+) of the draft's first tokens and (\.\d+), (\.\d+) and (\.\d+) of the block drafter's",
      first_tokens),
     *(("models/README.md", rf"\| {t} " + rf"\| (\.\d+) \| {NUMBER} " * 2 + r"\| (\.\d+) " * 4 + rf"\| {NUMBER} \|",
