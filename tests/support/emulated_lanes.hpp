@@ -29,7 +29,7 @@ public:
 
     simt_emulator(int ranks, int threads, order o = order::first_come)
         : order_(o), ranks_(ranks), threads_(threads), lanes_(static_cast<std::size_t>(ranks * threads)) {
-        for (auto& f : lanes_) f.stack = std::make_unique<std::byte[]>(stack_size);
+        for (auto& f : lanes_) f.stack = std::make_unique_for_overwrite<std::byte[]>(stack_size);
     }
 
     /// Calls `body(rank, thread)` in every thread. Rethrows the first exception; throws on a deadlock.
