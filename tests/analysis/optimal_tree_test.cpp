@@ -126,6 +126,14 @@ TEST(configuration_search, costs_are_linear_between_what_was_measured) {
     EXPECT_DOUBLE_EQ(falling(3), 1.45);
     EXPECT_EQ(falling(5), 1.4);
     EXPECT_EQ(falling(2000), 1.4);
+    // Beyond the last point the curve, not the point, moves by the weight.
+    analysis::call_cost far({{1, 1.0}, {2, 1.1}});
+    for (int k = 0; k < 400; ++k) {
+        double const before = far(100);
+        far.learn(100, 8.0, 0.05);
+        EXPECT_LE(std::abs(far(100) - 8.0), std::abs(before - 8.0));
+    }
+    EXPECT_NEAR(far(100), 8.0, 1e-6);
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     EXPECT_THROW(twice.learn(1, 2.0, nan), invalid_input);
     EXPECT_THROW(twice.scale(nan), invalid_input);

@@ -135,6 +135,16 @@ TEST(sequential_drafted_mass, is_the_sum_over_the_inclusion_probabilities) {
     }
 }
 
+TEST(sequential_inclusion, of_tiny_rates_is_a_number) {
+    for (double const x : analysis::sequential_inclusion(row{1, 1e-310, 1e-310}, 2))
+        EXPECT_TRUE(x >= 0 && x <= 1 + 1e-9) << x;
+    EXPECT_THROW(static_cast<void>(analysis::sequential_drafted_mass(row{0.5, 0.5}, row{1}, 1)),
+                 multidraft::invalid_input);
+    EXPECT_THROW(static_cast<void>(analysis::sequential_drafted_mass(row{0.5, 0.5}, row{1, 1}, 0)),
+                 multidraft::invalid_input);
+    EXPECT_THROW(static_cast<void>(analysis::sequential_inside(row{0.5, 0.5}, 0)), multidraft::invalid_input);
+}
+
 TEST(sequential_drafted_mass, of_many_draws_and_of_denormal_rates) {
     test_numbers numbers(14);
     row const q = random_row(400, 1.0, numbers);

@@ -15,6 +15,7 @@
 
 #include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/base/error.hpp"
+#include "support/refusal.hpp"
 #include "support/tree_cases.hpp"
 
 #if MULTIDRAFT_HAS_GLPK
@@ -84,6 +85,22 @@ TEST(tree_limit, program_has_a_column_for_each_node_of_each_tree) {
     double sum = 0;
     for (double const g : program.gain) sum += g;
     EXPECT_NEAR(sum, 2, 1e-12);
+}
+
+TEST(tree_limit, refuses_rows_of_another_vocabulary_below_the_root) {
+    auto const models = random_models(kind::plain, 2, 2, 1);
+    std::array<int, 2> const children{1, 1};
+    auto const refusal = [&](small_model const& target, small_model const& draft) {
+        return multidraft::testing::refusal([&] {
+            static_cast<void>(analysis::tree_limit_program(rows_of{target}, rows_of{draft}, children, tree_draw::iid));
+        });
+    };
+    auto narrow = models;
+    narrow.draft[1] = {1.0};
+    narrow.target[2] = {0.5, 0.25, 0.25};
+    EXPECT_EQ(refusal(models.target, models.draft), "nothing was thrown");
+    EXPECT_EQ(refusal(models.target, narrow.draft), "draft.size = 1: all rows have one vocabulary");
+    EXPECT_EQ(refusal(narrow.target, models.draft), "target.size = 3: all rows have one vocabulary");
 }
 
 TEST(tree_limit, refuses_what_is_no_tree_and_no_distribution) {

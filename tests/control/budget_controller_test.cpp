@@ -379,6 +379,9 @@ TEST(budget_controller, names_bad_input) {
         std::vector<double> const chances{1, 0.5, bad};
         EXPECT_EQ(testing::refusal([&] { choices.expect(chain(2), chances); }).find("chances[2] = "), 0U);
     }
+    std::vector<double> const too_many{1, 0.7, 0.4};
+    EXPECT_EQ(testing::refusal([&] { choices.expect(branching({2}), too_many); }),
+              "chances[1] = 1.1: one child at most is accepted: the chances of all sum to 1");
     EXPECT_EQ(testing::refusal([&] {
                   static_cast<void>(choices.choose(std::vector<tree_offer>{{2, 2, 1.6, 2}}));
               }),

@@ -610,6 +610,35 @@ TEST(controlled_loop, is_exact_with_a_block_model) {
     EXPECT_GT(drafted.size(), 2U);
 }
 
+/// Records how many levels each call gives rows of.
+struct counted_block : testing::table_block {
+    using testing::table_block::table_block;
+    void rows(std::span<token_id const> text, std::span<double> logits) {
+        levels.push_back(static_cast<std::int32_t>(logits.size()) / vocabulary());
+        testing::table_block::rows(text, logits);
+    }
+    std::vector<std::int32_t> levels;
+};
+
+TEST(controlled_loop, asks_a_block_model_for_the_levels_of_the_tree) {
+    table_model<double> target(vocabulary, random_conditional(vocabulary, 11));
+    counted_block block(vocabulary, 12, 6);
+    std::vector<token_id> const prompt{1};
+    generation_options options;
+    options.max_tokens = 12;
+    curious choices({topology(), chain(1), topology(), chain(2)});
+    auto const text = make_controlled<draft::stratified, verify::ranked_block<law::stratified>>(target, block, choices)(
+        prompt, options);
+    EXPECT_EQ(text.metrics.draft_calls, static_cast<std::int64_t>(block.levels.size()));
+    ASSERT_FALSE(block.levels.empty());
+    for (std::int32_t const n : block.levels) EXPECT_TRUE(n == 1 || n == 2) << n;
+    block.levels.clear();
+    curious none({topology()});
+    static_cast<void>(make_controlled<draft::stratified, verify::ranked_block<law::stratified>>(target, block, none)(
+        prompt, options));
+    EXPECT_TRUE(block.levels.empty());
+}
+
 /// Where a call costs most of a step, one call for all levels allows deeper trees.
 TEST(controller, counts_one_call_of_a_block_model_a_step) {
     auto const depth_with = [](bool in_one_call) {
@@ -633,6 +662,36 @@ TEST(controller, counts_one_call_of_a_block_model_a_step) {
         choices.learn({{shape.parents(), tokens}, path, {1.05, path.empty() ? 0.0 : 0.2, 0.0}});
     }
     EXPECT_NEAR(choices.times().draft(6), 0.2, 0.02);
+}
+
+TEST(step_times, learn_a_draft_that_was_thought_free) {
+    step_times times{analysis::call_cost({{1, 1.0}}), analysis::call_cost({{1, 0.0}, {4, 0.0}}), {{}}};
+    topology const shape = chain(2);
+    std::vector<token_id> const tokens(3, 0);
+    std::vector<node_id> const path{1};
+    std::vector<std::int32_t> rows;
+    for (int k = 0; k < 400; ++k) times.learn({{shape.parents(), tokens}, path, {1, 0.01, 0}}, 0, 1, rows);
+    EXPECT_NEAR(times.draft(1), 0.005, 1e-5);
+    EXPECT_THROW(times.learn({{shape.parents(), tokens}, path, {1, 0.01, 0}}, 1, 1, rows), invalid_input);
+}
+
+TEST(controller, learns_nothing_from_a_path_that_its_tree_does_not_have) {
+    step_times const times{analysis::call_cost({{1, 1.0}, {16, 1.1}}), analysis::call_cost({{1, 0.01}}), {{}}};
+    controller choices(times);
+    choices.start();
+    topology const shape = choices.choose({{}, 6, 1});
+    ASSERT_GT(shape.size(), 2);
+    std::vector<token_id> const tokens(static_cast<std::size_t>(shape.size()), 0);
+    std::vector<node_id> path{shape.size()};
+    auto const learnt = [&] { choices.learn({{shape.parents(), tokens}, path, {9, 9, 9}}); };
+    EXPECT_THROW(learnt(), invalid_input);
+    path = {shape.size() - 1};  // not a child of the root
+    if (shape.parent(path[0]) != 0) {
+        EXPECT_THROW(learnt(), invalid_input);
+    }
+    EXPECT_EQ(choices.times().target(1), 1.0);
+    EXPECT_THROW(controller_options{.memory = 0}.validate(), invalid_input);
+    EXPECT_THROW(controller_options{.prior = 7}.validate(), invalid_input);
 }
 
 TEST(controlled_loop, writes_the_greedy_text_at_temperature_0) {

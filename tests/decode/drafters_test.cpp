@@ -351,6 +351,11 @@ TEST(Drafters, BadInputIsNamed) {
         }),
         "width = 100000: the draft would read more than 2^16 nodes");
     has(refusal([&] { sequence_drafter(m.draft, 3, -1); }), "length = -1");
+    has(refusal([&] { sequence_drafter(m.draft, 4096, 256); }),
+        "sequences = 4096: the draft would read more than 2^16");
+    has(refusal([&] { stochastic_beam_drafter(m.draft, std::vector<std::int32_t>(17, 4096)); }),
+        "widths.size = 17: the draft would read more than 2^16");
+    has(refusal([&] { stochastic_beam_drafter(m.draft, {4097}); }), "widths[0] = 4097");
     has(refusal([&] { stochastic_beam_drafter(m.draft, {2, 0}); }), "widths[1] = 0");
     has(refusal([&] { best_first_top_drafter(m.draft, {0, 3, 2, 2}); }), "nodes = 0");
     has(refusal([&] { best_first_top_drafter(m.draft, {4, 0, 2, 2}); }), "depth = 0");

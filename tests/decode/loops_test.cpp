@@ -77,9 +77,9 @@ TEST(Loops, AShapeThatTheVerifierDoesNotTakeIsRefusedAtOnce) {
     };
     EXPECT_EQ(made(verify::speculative_sampling<law::iid>{}, branching({1, 2, 1})),
               "shape[3] = 1: the verifier takes trees of one child per node");
-    EXPECT_EQ(made(verify::multi_path_block<law::iid>{}, branching({2, 2})),
+    EXPECT_EQ(made(verify::multi_path_block{}, branching({2, 2})),
               "shape[4] = 1: the verifier takes trees of paths of one length that branch at the root alone");
-    EXPECT_EQ(made(verify::multi_path_block<law::iid>{}, branching({3, 1})), "nothing was thrown");
+    EXPECT_EQ(made(verify::multi_path_block{}, branching({3, 1})), "nothing was thrown");
 }
 
 /// A model that exposes its logits in its own memory, and overwrites them at the next call.

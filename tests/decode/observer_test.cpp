@@ -5,10 +5,12 @@
 #include <numeric>
 #include <vector>
 
+#include "multidraft/decode/independent_drafter.hpp"
 #include "multidraft/decode/lookup_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/table_model.hpp"
@@ -19,6 +21,31 @@ namespace {
 
 using testing::random_conditional;
 using testing::table_model;
+
+TEST(observer, sees_the_row_that_each_child_was_drawn_from) {
+    constexpr std::int32_t vocabulary = 50;
+    auto const first = random_conditional(vocabulary, 1, 1, 0, 2.0);
+    auto const second = random_conditional(vocabulary, 2, 1, 0, 2.0);
+    table_model<float> target{vocabulary, random_conditional(vocabulary, 3, 2, 0, 2.0)};
+    table_model<float> one{vocabulary, first};
+    table_model<float> other{vocabulary, second};
+    generation_options options;
+    options.max_tokens = 30;
+    int steps = 0;
+    options.observer = [&](step_view const& step) {
+        if (step.tree.size() < 3) return;
+        ++steps;
+        for (node_id v = 1; v <= 2; ++v) {
+            auto const row = (v == 1 ? first : second)(step.text.last(1));
+            auto const x = static_cast<std::size_t>(step.tree.tokens[v]);
+            EXPECT_NEAR(step.q[static_cast<std::size_t>(v)], row[x], 1e-5);
+        }
+    };
+    using several = independent_drafter<table_model<float>>;
+    static_cast<void>(make_speculative<verify::multi_round<law::independent>>(
+        target, several({&one, &other}, branching({2})))(std::vector<token_id>{3, 1}, options));
+    EXPECT_GT(steps, 5);
+}
 
 TEST(observer, sees_every_step_and_changes_nothing) {
     constexpr std::int32_t vocabulary = 50;

@@ -289,6 +289,16 @@ TEST(LossyLoops, BadInputIsNamed) {
               std::string::npos);
     EXPECT_NE(refusal([&] { lossy::target_initialised_decoding(t.target, t.draft, 2, -1); }).find("depth = -1"),
               std::string::npos);
+    EXPECT_NE(refusal([&] { lossy::target_initialised_decoding(t.target, t.target, 2, 1); }).find("draft = the target"),
+              std::string::npos);
+    EXPECT_NE(refusal([&] {
+                  lossy::target_initialised_decoding(t.target, t.draft, 4096, 4096);
+              }).find("width = 4096: the draft would read more than 2^16 nodes"),
+              std::string::npos);
+    EXPECT_NE(refusal([&] {
+                  lossy::joint_decoding(t.target, 4096, 4096);
+              }).find("width = 4096: the draft would read more than 2^16 nodes"),
+              std::string::npos);
     EXPECT_NE(refusal([&] { lossy::joint_decoding(t.target, 0, 2); }).find("width = 0"), std::string::npos);
     EXPECT_NE(refusal([&] { lossy::joint_decoding(t.target, 2, 0); }).find("length = 0"), std::string::npos);
     EXPECT_NE(refusal([] { lossy::fallback_rule(1.5); }).find("threshold = 1.5"), std::string::npos);

@@ -266,7 +266,7 @@ TEST(AnyLaw, RefusesWhatIsNone) {
               }),
               "sum(law) = 0.5: the probabilities of a row sum to 1");
     EXPECT_EQ(refusal([&] { return research::lack_of_supermodularity(0, nothing); }),
-              "p.size = 0: sets of tokens are walked for vocabularies of 1 to 24 tokens");
+              "vocabulary = 0: sets of tokens are walked for vocabularies of 1 to 24 tokens");
     EXPECT_EQ(refusal([&] { return research::alpha_star_independent(p, {}); }),
               "drafts.size = 0: one token or more is drafted");
     std::vector<row> const other{{0.5, 0.5}, {1.0}};

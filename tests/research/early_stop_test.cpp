@@ -180,6 +180,8 @@ TEST(EarlyStop, BadInputIsNamed) {
         EXPECT_NE(text.find(part), std::string::npos) << text;
     };
     has([] { perceptron({}); }, "layers.size = 0");
+    has([] { static_cast<void>(one_layer({1, 2}, 0)(std::vector<float>{1})); }, "input.size = 1");
+    has([] { static_cast<void>(one_layer({1, 2}, 0)(std::vector<float>{1, 2, 3})); }, "input.size = 3");
     has([] { perceptron({{2, 1, {1}, {0}}}); }, "layers.weights.size[0] = 1");
     has([] { perceptron({{2, 1, {1, 2}, {}}}); }, "layers.bias.size[0] = 0");
     has([] { perceptron({{2, 2, {1, 2, 3, 4}, {0, 0}}}); }, "layers.outputs[0] = 2");

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -150,6 +151,15 @@ double distance_from_target(index_t n, std::vector<index_t> const& map = draft_o
         worst = std::max(worst, distance);
     }
     return worst;
+}
+
+TEST(widened_row, offsets_at_the_end_of_their_type_are_refused) {
+    for (std::int64_t const offset :
+         {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
+        std::vector<std::int64_t> const offsets{0, offset};
+        std::vector<token_id> tokens(2);
+        EXPECT_THROW(tokens_of_offsets(span<std::int64_t const>(offsets), span<token_id>(tokens)), invalid_input);
+    }
 }
 
 TEST(widened_row, keeps_verifiers_lossless) {

@@ -215,6 +215,26 @@ TEST(mask, knows_its_rows) {
     EXPECT_EQ(mask.view().from_row(3).rows, 1);
     EXPECT_EQ(multidraft::sliced(mask.view(), 4, 2).rows, 2);
     EXPECT_EQ((mask_view{words.data(), 1}.from_row(2).rows), -1);
+    EXPECT_EQ(mask.view().from_row(5).rows, 0);
+}
+
+TEST(mask, of_a_chain_from_a_row_on_is_that_of_its_packed_rows) {
+    std::vector<node_id> const chain{-1, 0, 1, 2, 3};
+    ancestor_mask const packed(chain);
+    for (node_id n = 0; n <= 4; ++n)
+        for (node_id m = 0; n + m <= 4; ++m) {
+            mask_view const causal = mask_view{}.from_row(n).from_row(m);
+            mask_view const rows = packed.view().from_row(n + m);
+            EXPECT_TRUE(causal.causal());
+            std::vector<std::uint8_t> of_chain(40, 7), of_rows(40, 7);
+            std::int64_t const count = 5 - n - m;
+            for (std::int64_t i = 0; i < count; ++i)
+                for (node_id j = 0; j < 5; ++j)
+                    EXPECT_EQ(causal(static_cast<node_id>(i), j), rows(static_cast<node_id>(i), j));
+            multidraft::write_bytes(causal, 2, {of_chain.data(), count, 7, 8});
+            multidraft::write_bytes(rows, 2, {of_rows.data(), count, 7, 8});
+            EXPECT_EQ(of_chain, of_rows) << n << " and " << m;
+        }
 }
 
 TEST(dense_mask, refuses_more_rows_than_the_packed_mask_has) {

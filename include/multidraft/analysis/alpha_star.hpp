@@ -35,7 +35,8 @@ namespace detail {
 [[nodiscard]] inline std::vector<std::size_t> by_ratio(std::span<double const> p, std::span<double const> q) {
     std::vector<double> ratio(p.size());
     for (std::size_t i = 0; i < p.size(); ++i)
-        ratio[i] = q[i] > 0 ? p[i] / q[i] : std::numeric_limits<double>::infinity();
+        ratio[i] = q[i] > 0 ? std::min(p[i] / q[i], std::numeric_limits<double>::max())
+                            : std::numeric_limits<double>::infinity();
     std::vector<std::size_t> order(p.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::sort(order.begin(), order.end(),

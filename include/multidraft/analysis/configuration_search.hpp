@@ -63,7 +63,12 @@ public:
         while (above + 1 < points_.size() && points_[above].first < rows) ++above;
         auto& b = points_[above];
         if (above == 0 || rows >= b.first) {
-            b.second = std::max(0.0, b.second + step);
+            // Beyond the last point the curve moves further than the point, by which it is extrapolated.
+            double further = 1;
+            if (above > 0 && rows > b.first && b.second >= points_[above - 1].second)
+                further = static_cast<double>(rows - points_[above - 1].first) /
+                          static_cast<double>(b.first - points_[above - 1].first);
+            b.second = std::max(0.0, b.second + step / further);
             return;
         }
         auto& a = points_[above - 1];
@@ -187,8 +192,9 @@ template <class Fits>
     configuration best = evaluate(topology(), rates, costs);
     for (std::size_t depth = 1; depth <= rates.size(); ++depth) {
         rank_rates const upper(rates.begin(), rates.begin() + static_cast<std::ptrdiff_t>(depth));
+        optimal_trees const trees(upper, nodes);
         for (std::int32_t n = static_cast<std::int32_t>(depth); n <= nodes; ++n) {
-            configuration candidate = evaluate(optimal_tree(upper, n).shape, rates, costs);
+            configuration candidate = evaluate(trees(n), rates, costs);
             if (candidate.tokens_per_second() > best.tokens_per_second()) best = std::move(candidate);
         }
     }

@@ -170,16 +170,19 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) 
         }
         double room = 0;  // probability that a token which has not arrived yet can still be drawn
         for (double const c : all) room += c;
-        if (room < 1e-20) return result;
+        if (room < 1e-20 || t > 1e299) return result;
     }
 }
 
 /// The sum of weights[i] times the probability that token i is among n tokens drawn from q without replacement: a
 /// weighted sum of `sequential_inclusion`, in memory independent of V.
 ///
-/// O(V n) at some hundred points. `q` sums to 1 and the weights are nonnegative; n is at least 1.
+/// O(V n) at some hundred points. `q` sums to 1 and the weights are nonnegative. Throws `invalid_input` for n < 1 and
+/// another number of weights than tokens.
 [[nodiscard]] inline double sequential_drafted_mass(std::span<double const> q, std::span<double const> weights,
                                                     index_t n) {
+    if (n < 1) refuse("n", n, "one token or more is drawn");
+    if (weights.size() != q.size()) refuse("weights.size", weights.size(), "every token has a weight");
     std::vector<double> rates;
     std::vector<double> worth;  // q times weight
     double all = 0;
@@ -237,8 +240,9 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) 
 /// P(all n tokens drawn without replacement from the rates `q` lie in the first k of them), for k = 0 .. q.size().
 ///
 /// Rates sum to 1; those of 0 come last; n is at most the number of the others. The prefixes share the points of the
-/// integral: O(V n) at about a hundred of them. Error below 1e-13.
+/// integral: O(V n) at about a hundred of them. Error below 1e-13. Throws `invalid_input` for n < 1.
 [[nodiscard]] inline std::vector<double> sequential_inside(std::span<double const> q, index_t n) {
+    if (n < 1) refuse("n", n, "one token or more is drawn");
     std::size_t const size = q.size();
     auto const width = static_cast<std::size_t>(n);
     std::vector<double> outside(size + 1, 0.0);  // summed from the far end: no cancellation
@@ -285,14 +289,6 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) 
     }
     for (std::size_t k = width; k <= size; ++k) result[k] = std::clamp(result[k], 0.0, 1.0);
     return result;
-}
-
-/// The same for the first k tokens of `order`, which lists tokens of q, each once, those without mass omitted or last.
-[[nodiscard]] inline std::vector<double> sequential_inside(std::span<double const> q,
-                                                           std::span<std::size_t const> order, index_t n) {
-    std::vector<double> rates(order.size());
-    for (std::size_t k = 0; k < order.size(); ++k) rates[k] = q[order[k]];
-    return sequential_inside(rates, n);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::analysis

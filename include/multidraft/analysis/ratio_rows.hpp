@@ -31,7 +31,9 @@ public:
         };
         std::vector<entry> entries(rows.p.size());
         for (std::size_t i = 0; i < entries.size(); ++i) {
-            double const ratio = rows.q[i] > 0 ? rows.p[i] / rows.q[i] : std::numeric_limits<double>::infinity();
+            // Finite where there is draft mass, so that tokens without it come last.
+            double const ratio = rows.q[i] > 0 ? std::min(rows.p[i] / rows.q[i], std::numeric_limits<double>::max())
+                                               : std::numeric_limits<double>::infinity();
             entries[i] = {ratio, static_cast<std::uint32_t>(i)};
             support_ += rows.q[i] > 0 ? 1 : 0;
         }

@@ -111,12 +111,14 @@ struct drafted_trees {
     std::span<int const> children;
     tree_draw law;
     double theta;
+    std::size_t vocabulary;
 
     /// The law of the subtrees of one prefix, equal ones merged.
     [[nodiscard]] std::map<prefix_set, double> below(std::vector<token_id>& tokens, std::size_t prefix) const {
         std::size_t const level = tokens.size();
         if (level == children.size()) return {{prefix_set{prefix}, 1.0}};
         auto const q = checked(draft(std::span<token_id const>(tokens)), "draft");
+        if (q.size() != vocabulary) refuse("draft.size", q.size(), "all rows have one vocabulary");
         std::map<token_id, std::map<prefix_set, double>> subtrees;
         for (std::size_t x = 0; x < q.size(); ++x) {
             if (!(q[x] > 0)) continue;
@@ -150,6 +152,8 @@ void rows_of_target(Target const& target, std::vector<token_id>& tokens, std::si
                     std::map<std::size_t, std::vector<double>>& rows) {
     if (tokens.size() == depth) return;
     auto const p = checked(target(std::span<token_id const>(tokens)), "target");
+    if (!rows.empty() && p.size() != rows.begin()->second.size())
+        refuse("target.size", p.size(), "all rows have one vocabulary");
     rows[prefix] = p;
     for (std::size_t x = 0; x < p.size(); ++x) {
         tokens.push_back(static_cast<token_id>(x));
@@ -244,7 +248,7 @@ template <class Target, class Draft>
     std::size_t const vocabulary = rows.at(0).size();
     std::span<double const> const first = draft(std::span<token_id const>(tokens));
     if (first.size() != vocabulary) refuse("draft.size", first.size(), "target and draft have one vocabulary");
-    auto const trees = detail::drafted_trees<Draft>{draft, children, law, theta}.below(tokens, 0);
+    auto const trees = detail::drafted_trees<Draft>{draft, children, law, theta, vocabulary}.below(tokens, 0);
 
     detail::tree_limit_builder builder(rows);
     for (auto const& [tree, chance] : trees)

@@ -244,8 +244,8 @@ struct adjusted_batch : logits_of_batch<adjusted_batch<T, Layout>, T, Layout> {
 
     /// The row of node i with its mask and bias.
     [[nodiscard]] MULTIDRAFT_HD adjusted_view<row_view<T, Layout>> view(std::int64_t i) const noexcept {
-        return adjusted_view<row_view<T, Layout>>::checked(rows_of_batch<T, Layout>::view(i), adjustments.mask(i),
-                                                           adjustments.bias_at(i));
+        return adjusted_view<row_view<T, Layout>>::unchecked(rows_of_batch<T, Layout>::view(i), adjustments.mask(i),
+                                                             adjustments.bias_at(i));
     }
 };
 

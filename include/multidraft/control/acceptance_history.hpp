@@ -32,12 +32,17 @@ public:
 
     /// Throws `invalid_input` for a memory below 1 or without end and a prior outside [1e-6, 1 - 1e-6].
     explicit acceptance_history(double memory = 100, double prior = 0.6) : kept_(1 - 1 / memory), prior_(prior) {
+        validate(memory, prior);
+        for (std::size_t n = 0; n < power_.size(); ++n) power_[n] = std::pow(static_cast<double>(n + 1), exponent);
+        estimate();
+    }
+
+    /// Throws what the constructor throws.
+    static void validate(double memory, double prior = 0.6) {
         if (!(memory >= 1) || !std::isfinite(memory))
             refuse("memory", memory, "counts are kept for 1 step or more, and not for ever");
         if (!(prior >= 1e-6 && prior <= 1 - 1e-6))
             refuse("prior", prior, "a rate that may be learnt is in [1e-6, 1 - 1e-6]");
-        for (std::size_t n = 0; n < power_.size(); ++n) power_[n] = std::pow(static_cast<double>(n + 1), exponent);
-        estimate();
     }
 
     /// Counts a step: each node of the accepted path that has children in the shape, under the number in the shape.
@@ -55,7 +60,7 @@ public:
     /// Counts the nodes that `learn` counts by what was expected of them: `chances` has for each node of the shape the
     /// probability at which it was expected to be accepted once its parent was. The ratio of the rates of two
     /// histories, one of what came about and one of what was expected, corrects the expectation. Throws `invalid_input`
-    /// as `learn` does, for another number of chances than nodes, and for one outside [0, 1].
+    /// as `learn` does, and as `check_chances` does.
     void learn_expected(topology const& shape, step_outcome const& outcome, std::span<double const> chances) {
         check_chances(shape, chances);
         check(shape, outcome);
@@ -69,7 +74,8 @@ public:
         estimate();
     }
 
-    /// Throws `invalid_input` for another number of chances than the shape has nodes, and for one outside [0, 1].
+    /// Throws `invalid_input` for another number of chances than the shape has nodes, for one outside [0, 1], and where
+    /// those of the children of a node sum to more than 1.
     static void check_chances(topology const& shape, std::span<double const> chances) {
         if (chances.size() != static_cast<std::size_t>(shape.size()))
             refuse("chances.size", chances.size(), "every node of the shape has a chance");
@@ -77,6 +83,29 @@ public:
         for (std::size_t v = 0; v < chances.size(); ++v)
             if (!(chances[v] >= 0 && chances[v] <= 1 + rounding))
                 refuse("chances", static_cast<std::int64_t>(v), chances[v], "a probability is in [0, 1]");
+        for (node_id v = 0; v < shape.size(); ++v) {
+            double sum = 0;
+            for (std::int32_t k = 0; k < shape.child_count(v); ++k)
+                sum += chances[static_cast<std::size_t>(shape.first_child(v) + k)];
+            if (sum > 1 + rounding)
+                refuse("chances", shape.first_child(v), sum,
+                       "one child at most is accepted: the chances of all sum to 1");
+        }
+    }
+    /// Throws `invalid_input` for an accepted path that the tree, or the shape that it was drawn by, does not have.
+    static void check(topology const& shape, step_outcome const& outcome) {
+        node_id node = 0;
+        node_id like = 0;
+        for (std::size_t d = 0; d < outcome.path.size(); ++d) {
+            node_id const v = outcome.path[d];
+            bool const is_child = v > 0 && v < outcome.tree.size() && outcome.tree.parents[v] == node;
+            std::int32_t const rank = is_child ? v - outcome.tree.children(node).first : none;
+            if (rank < 0 || rank >= shape.child_count(like))
+                refuse("outcome.path", static_cast<std::int64_t>(d), v,
+                       "the tree that was drafted has the shape that was chosen");
+            node = v;
+            like = shape.first_child(like) + rank;
+        }
     }
 
     /// Decays the counts as that many steps would. Throws `invalid_input` for a negative number.
@@ -155,18 +184,6 @@ private:
     static constexpr double prior_of_ranks = 6;  ///< weight of the prior of shares, in accepted nodes
     static constexpr double exponent = 0.45;
 
-    static void check(topology const& shape, step_outcome const& outcome) {
-        node_id node = 0;
-        node_id like = 0;
-        for (std::size_t d = 0; d < outcome.path.size(); ++d) {
-            std::int32_t const rank = outcome.path[d] - outcome.tree.children(node).first;
-            if (rank < 0 || rank >= shape.child_count(like))
-                refuse("outcome.path", static_cast<std::int64_t>(d), outcome.path[d],
-                       "the tree that was drafted has the shape that was chosen");
-            node = outcome.path[d];
-            like = shape.first_child(like) + rank;
-        }
-    }
     static std::size_t row(std::int32_t level) noexcept {
         return static_cast<std::size_t>(std::clamp(level, 0, levels - 1));
     }

@@ -54,6 +54,7 @@ struct batch_controller_options {
         if (!(common >= 0)) refuse("common", common, "a number of nodes is not negative");
         if (!(slack >= 0)) refuse("slack", slack, "a part of the time is not negative");
         if (!(credit >= 0)) refuse("credit", credit, "a number of steps is not negative");
+        acceptance_history::validate(memory, prior);
         if (!(least_rate >= 0 && least_rate <= 1)) refuse("least_rate", least_rate, "a part of a rate is in [0, 1]");
     }
 };
@@ -180,8 +181,11 @@ public:
     [[nodiscard]] shared_budget const& expected() const noexcept { return chosen_; }
     /// The times; an engine that measures its calls may move them (`analysis::call_cost::learn`).
     [[nodiscard]] step_times& times() noexcept { return times_; }
+    [[nodiscard]] step_times const& times() const noexcept { return times_; }
     /// The rates of a request. Throws `invalid_input` for a number without a request.
-    [[nodiscard]] acceptance_history const& rates(std::int32_t request) { return find(request).history; }
+    [[nodiscard]] acceptance_history const& rates(std::int32_t request) const {
+        return requests_[index_of(request)].history;
+    }
 
 private:
     struct member {
@@ -351,10 +355,11 @@ private:
         auto const k = static_cast<std::size_t>(number);
         return number >= 0 && k < requests_.size() && requests_[k].active;
     }
-    [[nodiscard]] member& find(std::int32_t number) {
+    [[nodiscard]] std::size_t index_of(std::int32_t number) const {
         if (!is_active(number)) refuse("request", number, "no request in flight has this number");
-        return requests_[static_cast<std::size_t>(number)];
+        return static_cast<std::size_t>(number);
     }
+    [[nodiscard]] member& find(std::int32_t number) { return requests_[index_of(number)]; }
 
     step_times times_;
     batch_controller_options options_;

@@ -48,6 +48,7 @@ struct budget_options {
         if (levels < 1) refuse("levels", levels, "a drafter is asked for one level or more");
         if (!(slack >= 0)) refuse("slack", slack, "a part of the time is not negative");
         if (!(credit >= 0)) refuse("credit", credit, "a number of steps is not negative");
+        acceptance_history::validate(memory);
     }
 };
 
@@ -164,10 +165,14 @@ public:
         step_.chances.assign(chances.begin(), chances.end());
     }
 
-    /// Counts the outcome of the step. Where nothing was expected of its tree, only its seconds.
+    /// Counts the outcome of the step. Where nothing was expected of its tree, only its seconds. Throws
+    /// `invalid_input`, with nothing learnt, for a path that the tree does not have.
     void learn(step_outcome const& outcome) {
-        std::int32_t const inner = draft_calls(outcome.tree, 1, scratch_.rows);
         bool const called = step_.levels > 0;
+        bool const expects =
+            step_.chances.size() > 1 && step_.chances.size() == static_cast<std::size_t>(step_.shape.size());
+        if (called && expects) acceptance_history::check(step_.shape, outcome);
+        std::int32_t const inner = draft_calls(outcome.tree, 1, scratch_.rows);
         double const expected = called ? seconds_of({outcome.tree.size() - 1, inner, 0}) : seconds_of_nothing();
         balance_.count(outcome, expected, options_.learns_times);
         if (options_.learns_times && (called || count_.idle >= idle_steps))
@@ -189,7 +194,7 @@ public:
             count_.interval = std::min(2 * count_.interval, longest_interval());
         }
         fade();
-        if (step_.chances.size() < 2 || step_.chances.size() != static_cast<std::size_t>(step_.shape.size())) return;
+        if (!expects) return;
         rates_.outcomes.learn(step_.shape, outcome);
         rates_.expectations.learn_expected(step_.shape, outcome, step_.chances);
     }

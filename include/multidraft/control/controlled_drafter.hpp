@@ -64,8 +64,10 @@ public:
     template <group G, draw_source Source>
     void grow(G const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w, Source& source,
               generation_metrics& m) {
-        this->use(choices_->choose({text, depth, this->unread(text)}));
-        base::grow(g, text, depth, w, source, m);
+        topology const& shape = choices_->choose({text, depth, this->unread(text)});
+        this->use(shape);
+        // A block model gives the rows of no more levels than the tree has: of none without one.
+        base::grow(g, text, std::min(depth, shape.max_depth()), w, source, m);
     }
 
     void learn(step_outcome const& outcome) { choices_->learn(outcome); }  ///< hands the outcome to the controller

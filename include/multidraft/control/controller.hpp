@@ -75,6 +75,7 @@ struct controller_options {
             refuse("children", children, "a node of a family has 1 to 8 children");
         if (!(slack >= 0)) refuse("slack", slack, "a part of the time is not negative");
         if (!(credit >= 0)) refuse("credit", credit, "a number of steps is not negative");
+        acceptance_history::validate(memory, prior);
         if (explore_every < 0) refuse("explore_every", explore_every, "a number of steps is not negative");
         if (search_every < 0) refuse("search_every", search_every, "a number of trees is not negative");
     }
@@ -156,10 +157,12 @@ public:
     /// valid.
     [[nodiscard]] std::int32_t const& verifier() const noexcept { return choice_.verifier; }
 
-    /// Counts the outcome of the last choice.
+    /// Counts the outcome of the last choice. Throws `invalid_input`, with nothing learnt, for a path that its tree
+    /// does not have.
     void learn(step_outcome const& outcome) {
         auto const v = static_cast<std::size_t>(choice_.verifier);
         bool const drafted = choice_.tree != 0;
+        if (drafted) acceptance_history::check(trees_.members[choice_.tree].shape, outcome);
         double const expected = drafted ? seconds_of(trees_.members[choice_.tree], v) : seconds_of_nothing();
         balance_.count(outcome, expected, options_.learns_times);
         // The first steps without a tree find the caches full of the draft.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -274,6 +275,9 @@ struct rate_floor {
     if (!(floor.least >= 0 && floor.least <= 1)) refuse("floor.least", floor.least, "a part of a rate is in [0, 1]");
     if (!floor.lost.empty() && floor.lost.size() != rates.size())
         refuse("floor.lost.size", floor.lost.size(), "there is one number for each request, or none");
+    for (std::size_t r = 0; r < floor.lost.size(); ++r)
+        if (!std::isfinite(floor.lost[r]))
+            refuse("floor.lost", static_cast<std::int64_t>(r), floor.lost[r], "lost seconds are finite");
     if (draft_in_one_call) unread = {};  // requests are counted, not what is unread
     std::size_t deepest = 0;
     std::size_t widest = 0;
@@ -360,9 +364,12 @@ struct rate_floor {
 
 /// Whether some trees may gain: if not, `share_budget` gives roots alone. `each`: at least the rate of n children
 /// divided by n, for every request, level and number of children. A tree of m nodes has m `each` accepted ones at most,
-/// and its rows take as long as the cheapest ones at least. O(nodes), whatever the number of requests.
+/// and its rows take as long as the cheapest ones at least. O(nodes), whatever the number of requests. Throws
+/// `invalid_input` for no request, and for nodes outside [0, `most_shared_nodes`].
 [[nodiscard]] inline bool trees_may_gain(double each, std::int32_t requests, std::int32_t nodes,
                                          analysis::step_costs const& costs) {
+    if (requests < 1) refuse("requests", requests, "a batch has one request or more");
+    if (nodes < 0 || nodes > most_shared_nodes) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
     auto const target = detail::target_seconds(costs, requests, nodes);
     return each * (target.front() + costs.rest) > requests * detail::cheapest_further(target).front();
 }

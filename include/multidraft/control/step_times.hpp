@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "multidraft/analysis/configuration_search.hpp"
@@ -63,9 +64,11 @@ struct step_times {
     /// Moves the times by a twentieth towards those of a step that this verifier verified, before which the draft had
     /// not read `unread` tokens; that of one row by a quarter, since every choice is compared with it and few steps
     /// measure it. `levels`: those that a draft in one call was asked for; 0: those of the tree. `rows` is scratch
-    /// memory.
+    /// memory. Throws `invalid_input` for a verifier without times.
     void learn(step_outcome const& outcome, std::size_t verifier, std::int32_t unread, std::vector<std::int32_t>& rows,
                std::int32_t levels = 0) {
+        if (verifier >= library.size())
+            refuse("verifier", verifier, "there are times of " + std::to_string(library.size()) + " verifiers");
         constexpr double weight = 0.05;
         constexpr double weight_of_nothing = 0.25;
         target.learn(outcome.tree.size(), outcome.seconds.target, outcome.tree.size() > 1 ? weight : weight_of_nothing);
@@ -75,8 +78,9 @@ struct step_times {
         if (!rows.empty() && outcome.seconds.draft > 0) {
             double whole = 0;
             for (std::int32_t const n : rows) whole += draft(n);
-            double const factor = outcome.seconds.draft / std::max(whole, 1e-12);
-            for (std::int32_t const n : rows) draft.learn(n, factor * draft(n), weight);
+            double const seconds = outcome.seconds.draft;
+            double const equal = seconds / static_cast<double>(rows.size());  // where nothing was expected
+            for (std::int32_t const n : rows) draft.learn(n, whole > 0 ? seconds / whole * draft(n) : equal, weight);
         }
         library_cost& cost = library[verifier];
         double const before = cost.step + inner * cost.inner;

@@ -125,28 +125,34 @@ public:
     template <class... Args>
     void start(Args const&...) {
         reach_.assign(1, 1.0);
+        read_.row = none;
     }
 
-    /// How many children a node gets whose row was made.
+    /// How many children a node gets whose row was made. One pass over the row, or none where the node before had it or
+    /// where no child can pay.
     template <class Model, class Sampler>
     [[nodiscard]] index_t children(host_group const& g, Model const& model, block_rows<Model> const& rows, index_t row,
                                    node_id node, token_id token, sampling_params const& w, Sampler const& sampler) {
-        tokens_.assign(static_cast<std::size_t>(children_), none);
-        rows.likeliest(g, row, w, tokens_, likeliest_);
+        double const reach = reach_[static_cast<std::size_t>(node)] / least_;
+        if (!(reach > 1)) return 0;  // no child can pay
+        if (row != read_.row || static_cast<std::size_t>(children_) != read_.tokens.size()) {
+            read_.tokens.assign(static_cast<std::size_t>(children_), none);
+            rows.likeliest(g, row, w, read_.tokens, read_.likeliest);
+            read_.row = row;
+        }
         draft::child_rates rates = rates_.value_or(draft::child_rates{});
         if constexpr (estimates_acceptance_after<Model>)
             rates = rates.scaled_to(model.confidence(rows[row].depth, token));
         else if constexpr (estimates_acceptance<Model>)
             rates = rates.scaled_to(model.confidence(rows[row].depth));
         else if (!rates_ && !w.greedy())
-            rates = draft::rates_of_row(likeliest_);
-        draft::depth_outlook const outlook{likeliest_, rates, corrections_};
-        double const reach = reach_[static_cast<std::size_t>(node)] / least_;
+            rates = draft::rates_of_row(read_.likeliest);
+        draft::depth_outlook const outlook{read_.likeliest, rates, corrections_};
         auto const chosen = [&](auto const& by) {
             index_t const n = draft::best_children(reach, children_,
                                                    [&](index_t k) { return draft::chances_of(by, outlook, k).any(); });
             if (n > 0) chances_ = draft::chances_of(by, outlook, n);
-            if (n > 0) usual_chances_ = draft::chances_of(by, likeliest_, n, rates);
+            if (n > 0) usual_chances_ = draft::chances_of(by, read_.likeliest, n, rates);
             return n;
         };
         return w.greedy() ? chosen(draft::top_n{}) : chosen(sampler);
@@ -154,7 +160,7 @@ public:
     /// The children that were drawn then.
     void drawn(node_id node, node_range drawn) {
         for (index_t k = 0; k < drawn.count; ++k)
-            reach_.push_back(reach_[static_cast<std::size_t>(node)] * chances_.of_child(likeliest_, k));
+            reach_.push_back(reach_[static_cast<std::size_t>(node)] * chances_.of_child(read_.likeliest, k));
     }
 
 protected:
@@ -166,7 +172,7 @@ protected:
         corrections_ = corrections;
     }
     /// The chance of child k of the last node with children by the rates alone.
-    [[nodiscard]] double usual_chance(index_t k) const noexcept { return usual_chances_.of_child(likeliest_, k); }
+    [[nodiscard]] double usual_chance(index_t k) const noexcept { return usual_chances_.of_child(read_.likeliest, k); }
 
 private:
     double least_;
@@ -175,8 +181,11 @@ private:
     std::optional<draft::child_rates> rates_;
     std::span<double const> corrections_;
     std::vector<double> reach_;  ///< of each node
-    std::vector<token_id> tokens_;
-    std::vector<double> likeliest_;
+    struct {
+        index_t row = none;  ///< of the node before
+        std::vector<token_id> tokens;
+        std::vector<double> likeliest;
+    } read_;
     draft::child_chances chances_;
     draft::child_chances usual_chances_;
 };

@@ -60,8 +60,7 @@ namespace MULTIDRAFT_NAMESPACE {
 ///
 /// `Shapes` chooses the trees: `fixed_shapes`, or `batch_controller`, which shares one budget among the requests. A
 /// request ends with an error of its own, and the others go on, if the model throws `failed_request`, if its rows are
-/// no distributions, or if its callback throws. Any other exception of a model's `forward` leaves all requests as they
-/// were before `step`.
+/// no distributions, or if its callback throws. Any other exception of a model's `forward` leaves all texts as before.
 ///
 /// The models and the threads belong to the caller and must outlive the loop. For one thread at a time.
 template <sampler Sampler, verify::verifier Verifier, batched_language_model Target, batched_draft_model Draft,
@@ -302,8 +301,9 @@ private:
             }
             if (drafting == 0) drafting = static_cast<std::int32_t>(in.scored.size());
             if (!in_one_call || (metrics_.draft_calls == calls && drafting > 0)) ++metrics_.draft_calls;
-            if constexpr (learns_from_calls<Shapes> && !in_one_call)
-                shapes_.learn_draft_call(static_cast<std::int32_t>(in.size()), metrics_.time.draft - before_call);
+            if constexpr (learns_from_calls<Shapes> && !in_one_call)  // not of prompts, whose rows have no logits
+                if (in.size() <= 2 * in.scored.size())
+                    shapes_.learn_draft_call(static_cast<std::int32_t>(in.size()), metrics_.time.draft - before_call);
             detail::stopwatch const time(metrics_.time.sample);
             now_.step.draw(threads_, now_.q.view());
         }

@@ -35,6 +35,10 @@ namespace MULTIDRAFT_NAMESPACE {
 /// drafts the child of a node that has only one.
 template <language_model Draft>
 class independent_drafter : public candidate_tree_drafter<law::independent> {
+    static_assert(!observes_features<Draft>,
+                  "multidraft: this model observes features of the target, which a drafter of several models does not "
+                  "hand on");
+
 public:
     using logit = logit_of<Draft>;
     using view = typename model_rows<Draft>::view;

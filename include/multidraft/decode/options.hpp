@@ -42,8 +42,15 @@ void node_probabilities(host_group const& g, tree_view tree, Rows const& rows, s
     if constexpr (row_source<Rows, host_group>) {
         into.push_back(1.0);
         auto const nodes = static_cast<std::size_t>(tree.size());
-        for (std::size_t v = 1; v < nodes; ++v)
-            into.push_back(static_cast<double>(rows(g, tree.parents[v])(tree.tokens[v])));
+        for (std::size_t v = 1; v < nodes; ++v) {
+            node_id const parent = tree.parents[v];
+            if constexpr (child_row_source<Rows, host_group>) {
+                index_t const child = static_cast<node_id>(v) - tree.children(parent).first;
+                into.push_back(static_cast<double>(rows(g, parent, child)(tree.tokens[v])));
+            } else {
+                into.push_back(static_cast<double>(rows(g, parent)(tree.tokens[v])));
+            }
+        }
     }
 }
 

@@ -57,8 +57,7 @@ public:
         : base(draft), sequences_(sequences), length_(length) {
         if (sequences < 1) refuse("sequences", sequences, "there is at least one sequence");
         if (length < 0) refuse("length", length, "the length of a sequence is 0 or larger");
-        if (static_cast<std::int64_t>(sequences) * length > max_tree_nodes)
-            refuse("sequences", sequences, "the tree would have more than 2^20 nodes");
+        this->check_read("sequences", sequences, static_cast<std::int64_t>(sequences) * length);
     }
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
@@ -99,8 +98,6 @@ public:
     }
 
 private:
-    static constexpr std::int64_t max_tree_nodes = 1 << 20;
-
     std::int32_t sequences_;
     std::int32_t length_;
     std::vector<node_id> level_, next_level_;

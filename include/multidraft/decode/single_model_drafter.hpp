@@ -67,6 +67,11 @@ public:
     using row = typename model_rows<Draft>::row;
 
     void check(std::int32_t vocabulary) const { model_.check(vocabulary); }
+    /// Refuses trees of which the model would read more than 2^16 nodes, whose mask alone has 2^32 bits; `argument` and
+    /// `value` are what determines their number.
+    static void check_read(char const* argument, std::int64_t value, std::int64_t nodes) {
+        if (nodes > 1 << 16) refuse(argument, value, "the draft would read more than 2^16 nodes of a tree");
+    }
     /// Whether a model at that address is one of its own.
     [[nodiscard]] bool calls(void const* model) const noexcept { return model_.is(model); }
     void reset() { model_.reset(); }

@@ -41,12 +41,13 @@ class stochastic_beam_drafter : public beam_drafter<Draft, law::sequential> {
 public:
     static constexpr bool shape_depends_on_draws = true;
 
-    /// Throws `invalid_input` for a level without a sequence.
+    /// Throws `invalid_input` for a level without a sequence, or with more than 2^12, and for more than 2^16 nodes.
     stochastic_beam_drafter(Draft& draft, std::vector<std::int32_t> widths) : base(draft), widths_(std::move(widths)) {
         for (std::size_t l = 0; l < widths_.size(); ++l) {
-            if (widths_[l] < 1 || widths_[l] > 1 << 16)
-                refuse("widths", static_cast<std::int64_t>(l), widths_[l], "a level has 1 to 2^16 sequences");
+            if (widths_[l] < 1 || widths_[l] > 1 << 12)
+                refuse("widths", static_cast<std::int64_t>(l), widths_[l], "a level has 1 to 2^12 sequences");
             nodes_ += widths_[l];
+            this->check_read("widths.size", static_cast<std::int64_t>(widths_.size()), nodes_);
         }
     }
 

@@ -142,12 +142,13 @@ template <class Sampler>
 
 /// The number of children, at most `most`, with the largest gain: `reach` times the chance that any is accepted,
 /// `any(n)`, less 1 for each. `reach` is the node's probability of being reached over the cost of a node, in accepted
-/// tokens. Ties go to the fewest.
+/// tokens. Ties go to the fewest. O(min(most, reach)) calls.
 template <class Any>
 [[nodiscard]] index_t best_children(double reach, index_t most, Any const& any) noexcept {
     index_t best = 0;
     double best_gain = 0;
     for (index_t n = 1; n <= most; ++n) {
+        if (!(reach * (1 + 1e-9) - n > best_gain)) break;  // not even where one of them is accepted for certain
         double const gain = reach * any(n) - n;
         if (!(gain > best_gain)) continue;
         best_gain = gain;

@@ -74,7 +74,11 @@ index_t beam_sampling_level(G const& g, span<beam const> beams, Row const& row, 
         auto const drawn = static_cast<std::size_t>(counts[at]);
         token_id const x = source.categorical(g, row_sums, q.size(), w, span<token_id const>(mine.first(drawn)),
                                               place_of(i)(purpose::draft, static_cast<index_t>(drawn)));
-        if (x == none) return static_cast<index_t>(k);
+        if (x == none) {  // by rounding: nothing is left of this sequence
+            mass[at] = 0;
+            --k;
+            continue;
+        }
         double const log_probability = beams[at].log_probability + std::log(static_cast<double>(q(x)));
         out[k] = {i, x, log_probability, log_probability};
         mine[drawn] = x;
@@ -128,11 +132,12 @@ class beam_sampling_drafter : public beam_drafter<Draft, Law> {
 public:
     static constexpr bool shape_depends_on_draws = false;
 
-    /// Throws `invalid_input` for numbers below 1.
+    /// Throws `invalid_input` for numbers below 1, and for more than 2^16 nodes.
     beam_sampling_drafter(Draft& draft, std::int32_t width, std::int32_t length)
         : base(draft), width_(width), length_(length) {
         if (width < 1 || width > 1 << 12) refuse("width", width, "a beam has 1 to 2^12 sequences");
         if (length < 1 || length > 1 << 12) refuse("length", length, "a chain has 1 to 2^12 tokens");
+        this->check_read("width", width, static_cast<std::int64_t>(width) * length);
     }
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {

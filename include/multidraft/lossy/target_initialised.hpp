@@ -103,6 +103,10 @@ class chains_below : public single_model_drafter<Draft, law::iid> {
     static_assert(!Rule::reads_hidden_state || reveals_hidden_state<Draft>,
                   "multidraft: the stop rule reads the draft's hidden states and this model does not show them "
                   "(hidden_size, hidden_states)");
+    static_assert(
+        !observes_features<Draft>,
+        "multidraft: this model observes features of the target, which trees that begin with the target's own "
+        "tokens do not hand on");
 
 public:
     /// The model belongs to the caller and must outlive this object.
@@ -209,6 +213,9 @@ public:
         : target_(target), tree_(draft, std::move(rule)), width_(width), depth_(depth) {
         if (width < 1 || width > 1 << 12) refuse("width", width, "1 to 2^12 tokens start a tree");
         if (depth < 0 || depth > 1 << 12) refuse("depth", depth, "0 to 2^12 levels are drafted below the starts");
+        tree_.check_read("width", width, static_cast<std::int64_t>(width) * (depth + 1));
+        if (tree_.calls(&target))
+            refuse("draft", "the target", "it is a model of its own: both keep what they have read");
         tree_.check(target.vocabulary());
     }
 

@@ -37,9 +37,9 @@ using tuple_law = std::map<std::vector<token_id>, double>;
 
 namespace detail {
 
-inline void check_set_vocabulary(std::size_t size) {
+inline void check_set_vocabulary(std::size_t size, char const* argument = "p.size") {
     if (size < 1 || size > static_cast<std::size_t>(most_tokens_of_sets))
-        refuse("p.size", size, "sets of tokens are walked for vocabularies of 1 to 24 tokens");
+        refuse(argument, size, "sets of tokens are walked for vocabularies of 1 to 24 tokens");
 }
 
 /// Calls f with every set of a vocabulary, the empty one first.
@@ -204,7 +204,7 @@ template <class F>
 /// Throws `invalid_input` for a row that is not a distribution or has more than 24 tokens.
 template <set_function F>
 [[nodiscard]] double lack_of_q_convexity(std::span<double const> q, F const& inside) {
-    detail::check_set_vocabulary(q.size());
+    detail::check_set_vocabulary(q.size(), "q.size");
     auto const row = analysis::detail::checked(q, "q");
     return detail::largest_over_pairs(
         row.size(), [&](token_set set, token_set with_x, token_set with_y, std::size_t x, std::size_t y) {
@@ -218,7 +218,7 @@ template <set_function F>
 /// 5: every q-convex Q is). O(2^V V^2). Errors as above, for the number of tokens.
 template <set_function F>
 [[nodiscard]] double lack_of_supermodularity(index_t vocabulary, F const& inside) {
-    detail::check_set_vocabulary(static_cast<std::size_t>(std::max<index_t>(vocabulary, 0)));
+    detail::check_set_vocabulary(static_cast<std::size_t>(std::max<index_t>(vocabulary, 0)), "vocabulary");
     return detail::largest_over_pairs(static_cast<std::size_t>(vocabulary),
                                       [&](token_set set, token_set with_x, token_set with_y, std::size_t, std::size_t) {
                                           double const first = inside(set | with_x) - inside(set);

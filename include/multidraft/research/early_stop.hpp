@@ -60,8 +60,11 @@ public:
     /// How many layers there are.
     [[nodiscard]] std::size_t layers() const noexcept { return layers_.size(); }
 
-    /// The probability for an input of `inputs()` numbers. O(weights); allocates its two working vectors.
+    /// The probability for an input of `inputs()` numbers. O(weights); allocates its two working vectors. Throws
+    /// `invalid_input` for another number.
     [[nodiscard]] float operator()(std::span<float const> input) const {
+        if (input.size() != static_cast<std::size_t>(inputs()))
+            refuse("input.size", input.size(), "the net has " + std::to_string(inputs()) + " inputs");
         std::vector<float> x(input.begin(), input.end());
         std::vector<float> y;
         for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -116,9 +119,11 @@ public:
         if (net_->inputs() < 2) refuse("net.inputs", net_->inputs(), "a probability and the entropy are two inputs");
     }
 
-    /// The net's input for a row, in training too. `features` has one number for each input.
+    /// The net's input for a row, in training too. `features` has one number for each input, one or more. Throws
+    /// `invalid_input` for none.
     template <group G, distribution Q>
     static void read(G const& g, Q const& q, std::span<float> features) {
+        if (features.empty()) refuse("features.size", 0, "the entropy is an input");
         std::vector<token_id> best(features.size() - 1, none);
         auto const k = std::min(best.size(), static_cast<std::size_t>(q.size()));
         g.top_k(q.size(), weight_of{q}, span<token_id>(best).first(k));

@@ -307,7 +307,7 @@ public:
     /// The row with the tokens that the mask forbids at minus infinity and with the bias added to the others. On the
     /// host a mask without a bit for each token, and a bias that `validate` refuses, are an `invalid_input`.
     MULTIDRAFT_HD adjusted_view(View row, token_mask allowed, logit_bias bias = {})
-        : adjusted_view(checked(row, allowed, bias)) {
+        : adjusted_view(unchecked(row, allowed, bias)) {
 #if !MULTIDRAFT_ON_DEVICE
         if (!allowed.empty() && allowed.tokens() < row.size())
             refuse("allowed.tokens", allowed.tokens(),
@@ -316,7 +316,7 @@ public:
 #endif
     }
     /// The same where mask and bias are known to be those of the row: nothing is checked.
-    [[nodiscard]] static MULTIDRAFT_HD adjusted_view checked(View row, token_mask allowed, logit_bias bias) noexcept {
+    [[nodiscard]] static MULTIDRAFT_HD adjusted_view unchecked(View row, token_mask allowed, logit_bias bias) noexcept {
         adjusted_view result;
         result.row_ = row;
         result.allowed_ = allowed;

@@ -60,7 +60,7 @@ public:
         if constexpr (plain)
             return rows_(node);
         else
-            return View::checked(rows_(node), adjustments_.mask(node), adjustments_.bias_at(node));
+            return View::unchecked(rows_(node), adjustments_.mask(node), adjustments_.bias_at(node));
     }
 
 private:

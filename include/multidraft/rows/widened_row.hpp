@@ -56,11 +56,14 @@ template <class Id>
 void tokens_of_offsets(span<Id const> offsets, span<token_id> token_of) {
     if (token_of.size() != offsets.size())
         refuse("token_of.size", token_of.size(), "there is one token for each offset");
-    auto const token = [&](std::size_t k) { return static_cast<std::int64_t>(k) + std::int64_t{offsets[k]}; };
+    for (std::size_t k = 0; k < offsets.size(); ++k) {
+        auto const index = static_cast<std::int64_t>(k);
+        std::int64_t const offset{offsets[k]};
+        if (offset < -index || offset >= max_row_size - index)  // no sum: it may exceed 64 bits
+            refuse("offsets", index, offset, "a token is k + offsets[k], 0 or more");
+    }
     for (std::size_t k = 0; k < offsets.size(); ++k)
-        if (token(k) < 0 || token(k) >= max_row_size)
-            refuse("offsets", static_cast<std::int64_t>(k), offsets[k], "a token is k + offsets[k], 0 or more");
-    for (std::size_t k = 0; k < offsets.size(); ++k) token_of[k] = static_cast<token_id>(token(k));
+        token_of[k] = static_cast<token_id>(static_cast<std::int64_t>(k) + std::int64_t{offsets[k]});
 }
 
 /// A distribution over the draft's vocabulary as one over the target's: 0 for tokens that the draft does not have.
