@@ -154,8 +154,8 @@ inline double accepted_after(std::vector<double> const& r, std::vector<double> c
 /// Recursive rejection of n drafts without replacement ([MCSD] Alg. 2; [RSD] Alg. 1), exactly, over all rejected
 /// prefixes.
 ///
-/// O(V^n), V the support of q. Throws `invalid_input` when V^(n-1) exceeds 10^6 (use Monte Carlo), for rows that are
-/// not distributions over one vocabulary and for n < 1.
+/// O(V^(n-1)) prefixes, V the support of q, each in O(V) for the row and its support. Throws `invalid_input` when
+/// V^(n-1) exceeds 10^6 (use Monte Carlo), for rows that are not distributions over one vocabulary and for n < 1.
 [[nodiscard]] inline double acceptance_recursive_sequential(std::span<double const> p, std::span<double const> q,
                                                             index_t n) {
     auto const rows = detail::checked(p, q);
@@ -203,7 +203,7 @@ double accepted_given(std::vector<double> const& r, std::vector<token_id>& drawn
 
 /// Recursive rejection of n drafts of any law, given by its conditionals ([RSD] Alg. 1): `conditional(drawn)` is the
 /// row that the next token is drawn from after the tokens `drawn`, a `std::span<token_id const>`; a row of zeros where
-/// there is no further one. Exactly, over all rejected prefixes: O(V^n).
+/// there is no further one. Exactly, over all rejected prefixes, without a limit of their number: O(V^n).
 ///
 /// Throws `invalid_input` for n < 1 and for rows that are not distributions over one vocabulary.
 template <class Conditional>

@@ -69,8 +69,8 @@ inline void check_cost(double cost, char const* argument) {
 
 /// The depth with the largest improvement factor, 0 where drafting gains nothing; ties to the smaller depth. O(depth).
 ///
-/// Throws `invalid_input` as `improvement_factor`, for alpha = 1 and a cost of 0, where no depth is the best, and where
-/// it is more than 2^24.
+/// Throws `invalid_input` as `improvement_factor`, for alpha = 1 with a cost below 1 and for a cost of 0 with alpha >
+/// 0, where no depth is the best, and where it is more than 2^24.
 [[nodiscard]] inline index_t best_depth(double alpha, double cost) {
     detail::check_rate(alpha, "alpha", -1);
     detail::check_cost(cost, "cost");

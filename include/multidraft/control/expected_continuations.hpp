@@ -21,7 +21,7 @@ namespace MULTIDRAFT_NAMESPACE {
 ///
 /// A continuation whose first tokens were accepted is a match that is so many tokens longer, and a match of so many
 /// tokens goes on as before at the rate of `match_rates`. The rates are learnt from the text itself, whatever was
-/// drafted. Memory is kept from step to step.
+/// drafted of what was found. Memory is kept from step to step.
 class expected_continuations {
 public:
     /// Forgets the text: the next one is another.
@@ -53,7 +53,8 @@ public:
         });
     }
 
-    /// Adds the trees of the likeliest tokens to `offers`: as many nodes as each of `budgets`, and at last all of them.
+    /// Adds the trees of the likeliest tokens to `offers`: as many nodes as each of `budgets`, and all of them where
+    /// they are fewer than the largest.
     void offer(std::span<node_id const> budgets, std::vector<tree_offer>& offers) {
         tree_offer one;
         std::size_t next = 0;

@@ -90,7 +90,7 @@ protected:
     static constexpr std::int64_t most_read = (1 << 16) + 1;
 
     best_first_options options_;
-    std::vector<double> reach_;   ///< of each node: its probability of being reached, by the draft
+    std::vector<double> reach_;   ///< of each node: its probability of being reached, by the draft; or its worth
     std::vector<node_id> level_;  ///< nodes to extend
 };
 

@@ -78,7 +78,8 @@ public:
     void end(std::int32_t) const noexcept {}
     /// That of the shape.
     [[nodiscard]] std::int32_t depth() const noexcept { return shape_.max_depth(); }
-    /// The shape, cut to the depth. O(requests), and O(nodes) for each request that it is cut for.
+    /// The shape, cut to the depth. O(requests nodes), without allocation where no request is cut otherwise than
+    /// before.
     [[nodiscard]] std::span<topology const> choose(std::span<batch_situation const> step) {
         if (chosen_.size() < step.size()) chosen_.resize(step.size());
         for (std::size_t k = 0; k < step.size(); ++k) {

@@ -32,7 +32,8 @@ MULTIDRAFT_HD void write_links(span<node_id const> parents, span<Id> first_child
 }
 
 /// Throws `invalid_input` unless the links form a tree with root 0: two arrays of one size, each link a node or -1, no
-/// node linked twice, no link to the root. Nodes without a link to them are allowed. O(N), allocates.
+/// node linked twice, no link to the root. Nodes that are not reached from the root are allowed,
+/// whatever links they have among themselves. O(N), allocates.
 template <std::integral Id>
 void validate_links(span<Id const> first_child, span<Id const> next_sibling) {
     if (first_child.empty()) refuse("first_child.size", 0, "a tree has at least its root");

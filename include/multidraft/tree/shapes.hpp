@@ -50,7 +50,8 @@ inline constexpr std::int64_t max_shape_nodes = 1 << 20;
     return branching(span<std::int32_t const>(factors.begin(), factors.size()));
 }
 
-/// `width` chains of `length` tokens that branch at the root ([ImprovingMCSD] 3.2).
+/// `width` chains of `length` tokens that branch at the root ([ImprovingMCSD] 3.2). Throws `invalid_input` for a width
+/// below 1, a length below 0 and more than 2^20 nodes.
 [[nodiscard]] inline topology fork(std::int32_t width, std::int32_t length) {
     if (width < 1) refuse("width", width, "a fork has at least one chain");
     if (length < 0) refuse("length", length, "a chain has 0 nodes below the root or more");
@@ -60,7 +61,7 @@ inline constexpr std::int64_t max_shape_nodes = 1 << 20;
     return branching(factors);
 }
 
-/// One candidate a level, `length` levels: plain speculative decoding. 0 is the root alone.
+/// One candidate a level, `length` levels: plain speculative decoding. 0 is the root alone. Throws as `fork`.
 [[nodiscard]] inline topology chain(std::int32_t length) { return fork(1, length); }
 
 /// A sparse tree from the list of its nodes below the root, each given by the ranks of the children on its path: the
