@@ -639,6 +639,25 @@ TEST(controlled_loop, asks_a_block_model_for_the_levels_of_the_tree) {
     EXPECT_TRUE(block.levels.empty());
 }
 
+TEST(controlled_loop, wants_times_of_the_draft_that_it_has) {
+    table_model<double> target(vocabulary, random_conditional(vocabulary, 11));
+    table_model<double> draft(vocabulary, random_conditional(vocabulary, 13));
+    testing::table_block block(vocabulary, 12);
+    step_times times{analysis::call_cost({{1, 1.0}}), analysis::call_cost({{1, 0.1}}), {{}}};
+    auto const made = [&](auto& of_draft) {
+        controller choices(times);
+        return testing::refusal([&] {
+            static_cast<void>(
+                make_controlled<draft::stratified, verify::ranked_block<law::stratified>>(target, of_draft, choices));
+        });
+    };
+    EXPECT_EQ(made(draft), "nothing was thrown");
+    EXPECT_EQ(made(block), "choices.times.draft_in_one_call = false: a block model drafts all levels in one call");
+    times.draft_in_one_call = true;
+    EXPECT_EQ(made(draft), "choices.times.draft_in_one_call = true: the draft is called for each level");
+    EXPECT_EQ(made(block), "nothing was thrown");
+}
+
 /// Where a call costs most of a step, one call for all levels allows deeper trees.
 TEST(controller, counts_one_call_of_a_block_model_a_step) {
     auto const depth_with = [](bool in_one_call) {

@@ -80,7 +80,7 @@ private:
 /// controller belong to the caller. `make_controlled<draft::stratified, verify::ranked_block<law::stratified>,
 /// verify::nested_ranked_block<law::stratified>>(target, draft, choices)`; `choices.verifier()` is used where there are
 /// several. A controller serves one loop at a time. Throws `invalid_input` for a `controller` with times of another
-/// number of verifiers.
+/// number of verifiers, or of the other kind of draft (`step_times::draft_in_one_call`).
 template <sampler Sampler, verify::verifier... Verifiers, language_model Target, class Draft,
           tree_controller Controller>
 [[nodiscard]] auto make_controlled(Target& target, Draft& draft, Controller& choices) {
@@ -89,6 +89,11 @@ template <sampler Sampler, verify::verifier... Verifiers, language_model Target,
         if (choices.verifiers() != sizeof...(Verifiers))
             refuse("choices.verifiers", choices.verifiers(),
                    "the loop has " + std::to_string(sizeof...(Verifiers)) + ", each with times in step_times::library");
+    if constexpr (requires { choices.times().draft_in_one_call; })
+        if (choices.times().draft_in_one_call != block_model<Draft>)
+            refuse("choices.times.draft_in_one_call", block_model<Draft> ? "false" : "true",
+                   block_model<Draft> ? "a block model drafts all levels in one call"
+                                      : "the draft is called for each level");
     drafter_type drafter(draft, choices);
     if constexpr (sizeof...(Verifiers) == 1) {
         return speculative<Target, drafter_type, Verifiers...>(target, std::move(drafter));
