@@ -279,6 +279,17 @@ TEST(batch_step, requests_without_a_shape_get_a_token_each) {
     EXPECT_EQ(made, (text_of_loop<draft::sequential, verify::naive<law::sequential>>({{4, 5}, topology{}, 21}, 10)));
 }
 
+TEST(batch_step, requests_without_a_shape_are_compacted_beside_others) {
+    batch_step<draft::sequential, verify::recursive_rejection<law::sequential>> step;
+    request with{{4, 5}, branching({2, 1}), 21};
+    request without{{6, 7}, topology{}, 22};
+    run(step, host_threads(1), {&with, &without}, 20);
+    std::vector<token_id> const made(with.text.begin() + 2, with.text.begin() + 22);
+    EXPECT_EQ(made, (text_of_loop<draft::sequential, verify::recursive_rejection<law::sequential>>(
+                        {{4, 5}, branching({2, 1}), 21}, 20)));
+    EXPECT_GE(without.text.size(), 22U);
+}
+
 TEST(batch_step, rows_may_be_anywhere) {
     using step_type = batch_step<draft::stratified, verify::nested_ranked_block<law::stratified>>;
     auto requests = some_requests();

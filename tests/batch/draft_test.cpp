@@ -11,12 +11,15 @@
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/row_batch.hpp"
+#include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "support/refusal.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 namespace draft_test {
@@ -52,6 +55,36 @@ TEST(batch_draft, draws_as_entries_alone_do) {
     expect_draws_of_entries_alone<bfloat16>(draft::gumbel_top_k{});
     expect_draws_of_entries_alone<float>(draft::top_n{});
     expect_draws_of_entries_alone<float>(draft::shared_randomness{});
+}
+
+TEST(batch_draft, refuses_what_the_sampler_refuses) {
+    std::vector<float> const logits(40, 0.0F);
+    std::vector<std::int32_t> const requests{0, 0};
+    std::vector<node_id> const nodes{0, 1};
+    std::vector<std::int32_t> wanted{1, 17};
+    std::vector<std::int32_t> const depths{0, 1};
+    std::vector<std::uint64_t> const seeds{1};
+    std::vector<std::int32_t> const positions{0};
+    std::vector<token_id> tokens(40, -9);
+    children_batch out;
+    std::vector<index_t> certain(2);
+    out.tokens = tokens.data();
+    out.stride = 20;
+    out.certain = certain.data();
+    auto const drawn = [&](auto const& sampler) {
+        return refusal([&] {
+            draft_batch(host_threads(1), sampler,
+                        level_batch{2, requests.data(), nodes.data(), wanted.data(), depths.data()},
+                        draft_rows(logit_batch<float>({.data = logits.data(), .vocabulary = 20})),
+                        request_batch{seeds.data(), positions.data()}, out);
+        });
+    };
+    EXPECT_EQ(drawn(draft::conditional_poisson{}),
+              "level.wanted[1] = 17: conditional Poisson sampling draws up to 16 children");
+    EXPECT_EQ(drawn(draft::top_paired{}),
+              "level.wanted[1] = 17: the law of SpecHub, law::top_paired, has two candidates");
+    EXPECT_EQ(drawn(draft::stratified{7.0}), "theta = 7: the threshold of the certainty rule is in [0, 1]");
+    EXPECT_EQ(tokens, std::vector<token_id>(40, -9));
 }
 
 /// Output with a stride for the children; rows that are not distributions.

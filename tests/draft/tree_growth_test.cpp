@@ -545,6 +545,12 @@ TEST(tree_growth, refuses_what_it_cannot_do) {
     addressed_source source{addressed_uniforms(1)};
     EXPECT_EQ(refusal([&] { tree.draw(0, draft::sequential{}, q, sums, source); }),
               "node = 0: the tree has no shape: say how many children are to be drawn");
+    tree.start(1, 7, branching({2, 1, 1}));
+    tree.draw(0, draft::sequential{}, q, sums, source);
+    for (int k = 0; k < 2; ++k)
+        EXPECT_EQ(refusal([&] { (void)tree.next_level(); }),
+                  "node = 1: the draft has not read its parent: next_level comes before draw");
+    sums = g.sum_chunks(3, weight_of{q});
     tree.start(1, 7, shape);
     EXPECT_EQ(tree.next_level().size(), 1U);
     EXPECT_EQ(refusal([&] { (void)tree.next_level(); }),

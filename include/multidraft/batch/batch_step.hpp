@@ -132,9 +132,10 @@ public:
     /// roots; then the nodes of the next level that are to have children. O(nodes of the level).
     [[nodiscard]] step_inputs next_level() {
         require(phase_ == phase::adding || phase_ == phase::drawn, "next_level",
-                phase_ > phase::grown    ? "a new step begins with `start`"
-                : phase_ == phase::grown ? "the trees are grown: the target reads `target_inputs` next"
-                                         : "the children of the nodes that it returned are drawn first");
+                phase_ == phase::moved_from ? "the step was moved from: it begins again with `start`"
+                : phase_ > phase::grown     ? "a new step begins with `start`"
+                : phase_ == phase::grown    ? "the trees are grown: the target reads `target_inputs` next"
+                                            : "the children of the nodes that it returned are drawn first");
         draft_.reader.begin();
         level_.clear();
         std::int32_t const depth = ++level_.depth;

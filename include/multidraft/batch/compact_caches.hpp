@@ -285,6 +285,7 @@ inline void refuse_bad_kept(kept_batch const& kept) {
         std::int32_t const count = kept.counts[b];
         if (count < 0 || (kept.stride > 0 && count > kept.stride))
             refuse("kept.counts", b, count, "a request keeps 0 nodes or more, no more than kept.stride");
+        if (count == 0) continue;  // a draft that has not read a root has no base for it
         if (kept.bases[b] < 0) refuse("kept.bases", b, kept.bases[b], "an entry of a cache is not negative");
         if (kept.slot(b) < 0) refuse("kept.slot_of", b, kept.slot(b), "a place in a cache is not negative");
         node_id const* const nodes = kept.nodes_of(b);

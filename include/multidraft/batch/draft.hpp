@@ -185,7 +185,8 @@ template <execution_policy P>
 /// A sampler of a law with certain children writes their number to `out.certain`. Nothing is allocated. On a host
 /// throws `invalid_input`, before anything is written, for invalid entries, entries that would have the same draws
 /// (a node that stands twice where the entries of a request follow one another, or two requests with one seed and
-/// position and no ids; unless nothing is drawn, `law::deterministic`), sampling parameters and arrays. In a launch the
+/// position and no ids; unless nothing is drawn, `law::deterministic`), for more children than the sampler draws,
+/// sampling parameters and arrays. In a launch the
 /// contents of arrays are not checked; for the rest Kokkos throws, and a stream returns `cudaErrorInvalidValue`
 /// (`cuda::last_refusal`).
 template <execution_policy P, sampler Sampler, logit_row_batch Rows>
@@ -195,8 +196,12 @@ auto draft_batch(P const& policy, Sampler const& sampler, level_batch const& lev
         policy,
         [&] {
             detail::refuse_bad_level<Sampler>(level, rows.rows, requests, out);
-            for (std::int32_t e = 0; host_policy<P> && e < level.entries; ++e)
+            for (std::int32_t e = 0; host_policy<P> && e < level.entries; ++e) {
                 detail::check_entry<typename Sampler::law>(level, rows.rows, requests, out, e);
+                if constexpr (requires { sampler.check("", 0, 0); })
+                    sampler.check(level.wanted == nullptr ? "out.stride" : "level.wanted", e,
+                                  level.wanted == nullptr ? out.stride : level.wanted[e]);
+            }
             if constexpr (host_policy<P> && detail::has_candidates<Rows>)
                 for (std::int32_t e = 0; e < level.entries; ++e)
                     detail::refuse_bad_candidates("draft", rows.rows, e, ", entry " + std::to_string(e));

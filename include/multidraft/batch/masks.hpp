@@ -196,9 +196,9 @@ struct write_mask_start {
 };
 
 template <class Count>
-void refuse_bad_contexts(tree_batch const& trees, Count const* contexts) {
+void refuse_bad_contexts(tree_batch const& trees, Count const* contexts, char const* name = "contexts") {
     for (std::int32_t b = 0; contexts != nullptr && b < trees.requests; ++b)
-        if (contexts[b] < 0) refuse("contexts", b, contexts[b], "a context has 0 entries or more");
+        if (contexts[b] < 0) refuse(name, b, contexts[b], "a context has 0 entries or more");
 }
 
 /// Refuses missing words of packed masks and, on a host, rows too short for a tree.
@@ -224,10 +224,11 @@ void refuse_bad_masks(P const&, tree_batch const& trees, ragged_masks<T> const& 
     refuse_null(out.starts, "out.starts");
     if (out.size < 0) refuse("out.size", out.size, "there are 0 entries or more");
     if constexpr (!host_policy<P>) return;
-    refuse_bad_contexts(trees, out.contexts);
-    for (std::int32_t b = 0; b < trees.requests; ++b) {
-        if (out.starts[b + 1] < out.starts[b] || (b == 0 && out.starts[0] != 0))
-            refuse("out.starts", b, out.starts[b], "the first request begins at 0, and starts never decrease");
+    refuse_bad_contexts(trees, out.contexts, "out.contexts");
+    for (std::int32_t b = 0; b <= trees.requests; ++b) {
+        std::int64_t const start = out.starts[b];
+        if (b == 0 ? start != 0 : start < out.starts[b - 1])
+            refuse("out.starts", b, start, "the first request begins at 0, and starts never decrease");
     }
     if (out.size > out.starts[trees.requests])
         refuse("out.size", out.size, "the masks end at " + std::to_string(out.starts[trees.requests]));

@@ -47,9 +47,10 @@ void refuse_bad_rows(tree_batch const& trees, batch_argument owner, Rows const& 
         batch_fault of_request = check_sampling_of(rows, slot, b);
         of_request.index = b;
         refuse_fault(of_request);
+        // Tokens are the target's, of which a draft may have fewer.
+        index_t const tokens = owner == batch_argument::draft ? max_row_size : rows.vocabulary;
         for (node_id v = 0; v < trees.size(b); ++v) {
-            refuse_fault(
-                check_node(drawn_by<law::iid>(trees), {.children_may_be_left_out = true}, rows.vocabulary, b, v));
+            refuse_fault(check_node(drawn_by<law::iid>(trees), {.children_may_be_left_out = true}, tokens, b, v));
             refuse_fault(check_row_index(trees, rows, owner, b, v));
         }
     }

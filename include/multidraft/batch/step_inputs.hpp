@@ -59,6 +59,12 @@ struct step_inputs {
             auto const row = words.subspan(k * static_cast<std::size_t>(each), static_cast<std::size_t>(each));
             auto at = first_row + static_cast<std::int64_t>(k);
             for (; at != none; at = parent_rows[static_cast<std::size_t>(at)]) {
+                // What a row of this call attends to is written already.
+                if (auto const before = at - first_row; before >= 0 && before < static_cast<std::int64_t>(k)) {
+                    auto const its = words.subspan(static_cast<std::size_t>(before * each), row.size());
+                    for (std::size_t w = 0; w < row.size(); ++w) row[w] |= its[w];
+                    break;
+                }
                 auto const j = static_cast<std::size_t>(column(k, entry_of_row[static_cast<std::size_t>(at)]));
                 row[j / 64] |= std::uint64_t{1} << (j % 64);
             }

@@ -24,8 +24,12 @@ struct tree_rules {
 
 /// The rules of a verifier.
 template <verify::verifier Verifier>
-[[nodiscard]] MULTIDRAFT_HD constexpr tree_rules rules_of(Verifier const& /*verifier*/ = {}) noexcept {
+[[nodiscard]] MULTIDRAFT_HD constexpr tree_rules rules_of() noexcept {
     return {verify::trees_of<Verifier>, verify::children_may_be_left_out<Verifier>, verify::reads_draft<Verifier>};
+}
+template <verify::verifier Verifier>
+[[nodiscard]] MULTIDRAFT_HD constexpr tree_rules rules_of(Verifier const& /*verifier*/) noexcept {
+    return rules_of<Verifier>();
 }
 
 /// The arguments that `validate_batch` checks, in the order of a request's checks.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
@@ -35,13 +36,18 @@ struct conditional_poisson {
     using law = multidraft::law::conditional_poisson;
     static constexpr std::size_t most = 16;
 
+    /// Throws `invalid_input` for more children than it draws; `index` is of the `argument`.
+    static void check(char const* argument, std::int64_t index, std::int64_t children) {
+        if (children > static_cast<std::int64_t>(most))
+            refuse(argument, index, children, "conditional Poisson sampling draws up to 16 children");
+    }
+
     template <group G, distribution Q, class Sums, draw_source Source>
     MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums const& sums, Source& source, draw_site site,
                                             span<token_id> out) const {
         if (out.size() > most) {
 #if !MULTIDRAFT_ON_DEVICE
-            if constexpr (G::throws)
-                refuse("children", site.node, out.size(), "conditional Poisson sampling draws up to 16 children");
+            if constexpr (G::throws) check("children", site.node, static_cast<std::int64_t>(out.size()));
 #endif
             return {};
         }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
@@ -29,12 +31,16 @@ struct stratified {
 
     double theta = 0.7;
 
+    /// Throws `invalid_input` for a threshold outside [0, 1].
+    void check(char const* /*argument*/, std::int64_t /*index*/, std::int64_t /*children*/) const {
+        if (!(theta >= 0 && theta <= 1)) refuse("theta", theta, "the threshold of the certainty rule is in [0, 1]");
+    }
+
     template <group G, distribution Q, class Sums, draw_source Source>
     MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums sums, Source& source, draw_site site,
                                             span<token_id> out) const {
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (G::throws)
-            if (!(theta >= 0 && theta <= 1)) refuse("theta", theta, "the threshold of the certainty rule is in [0, 1]");
+        if constexpr (G::throws) check("children", site.node, static_cast<std::int64_t>(out.size()));
 #endif
         weight_of const w{q};
         auto const n = static_cast<index_t>(out.size());

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
@@ -20,13 +22,16 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 struct top_paired {
     using law = multidraft::law::top_paired;
 
+    /// Throws `invalid_input` for more children than it draws; `index` is of the `argument`.
+    static void check(char const* argument, std::int64_t index, std::int64_t children) {
+        if (children > 2) refuse(argument, index, children, "the law of SpecHub, law::top_paired, has two candidates");
+    }
+
     template <group G, distribution Q, class Sums, draw_source Source>
     MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums sums, Source& source, draw_site site,
                                             span<token_id> out) const {
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (G::throws)
-            if (out.size() > 2)
-                refuse("children", site.node, out.size(), "the law of SpecHub, law::top_paired, has two candidates");
+        if constexpr (G::throws) check("children", site.node, static_cast<std::int64_t>(out.size()));
 #endif
         weight_of const w{q};
         if (out.empty() || !can_draw(sums)) return {};

@@ -103,17 +103,19 @@ public:
     }
 
     /// The nodes added since the last call (at first the root) that will have children: what the draft reads next,
-    /// level by level. Without a shape, all nodes added. Empty when nothing is left to do. O(new nodes).
-    ///
-    /// Throws `invalid_input` if the shape is fixed and the children of a node returned before have not been drawn.
+    /// level by level. Without a shape, all nodes added. Empty when nothing is left to do. O(new nodes). Throws
+    /// `invalid_input`, with nothing changed, for a node whose parent was not read, and with a fixed shape where the
+    /// children of a node returned before were not drawn.
     draft_inputs next_level() {
-        if constexpr (fixed)
-            for (node_id const v : reader_.nodes())
-                if (!drawn(v)) refuse_undrawn(v);
+        for (node_id const v : reader_.nodes())
+            if (fixed && !drawn(v)) refuse_undrawn(v);
+        auto const next = [&](node_id v) { return !drawn(v) && entry(v) == none && (!has_shape() || wanted(v) > 0); };
+        for (node_id v = std::max(seen_, node_id{1}); v < nodes_.size(); ++v)
+            if (next(v) && entry(nodes_.added().parents[at(v)]) == none)
+                refuse("node", v, "the draft has not read its parent: next_level comes before draw");
         reader_.begin();
         for (; seen_ < nodes_.size(); ++seen_)
-            if (!drawn(seen_) && entry(seen_) == none && (!has_shape() || wanted(seen_) > 0))
-                reader_.add(nodes_, seen_);
+            if (next(seen_)) reader_.add(nodes_, seen_);
         return reader_.inputs();
     }
 

@@ -23,7 +23,9 @@ template <verifier Verifier>
 class merged : public node_by_node<merged<Verifier>, typename Verifier::law> {
 public:
     static constexpr verifier_traits traits{.lossless = Verifier::traits.lossless,
-                                            .reads_draft = verify::reads_draft<Verifier>};
+                                            .reads_draft = verify::reads_draft<Verifier>,
+                                            .reads_rows_of_children = Verifier::traits.reads_rows_of_children,
+                                            .trees = trees_of<Verifier>};
 
     merged() = default;
     /// Wraps a verifier that has parameters.
