@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <string>
@@ -30,19 +29,6 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
 // other sums, n < 1.
 
 namespace detail {
-
-/// The tokens by q/p, largest first; those without draft mass last.
-[[nodiscard]] inline std::vector<std::size_t> by_ratio(std::span<double const> p, std::span<double const> q) {
-    std::vector<double> ratio(p.size());
-    for (std::size_t i = 0; i < p.size(); ++i)
-        ratio[i] = q[i] > 0 ? std::min(p[i] / q[i], std::numeric_limits<double>::max())
-                            : std::numeric_limits<double>::infinity();
-    std::vector<std::size_t> order(p.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return ratio[a] < ratio[b] || (ratio[a] == ratio[b] && a < b); });
-    return order;
-}
 
 /// The tokens by q, largest first, ties to the lower token; those without mass left out, at most `count`.
 [[nodiscard]] inline std::vector<std::size_t> top(std::span<double const> q, index_t count) {

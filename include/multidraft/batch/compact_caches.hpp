@@ -264,11 +264,8 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
         if (cache.pages.entries < 1) refuse("cache.pages.entries", cache.pages.entries, "a page has 1 entry or more");
         refuse_null(cache.pages.table, "cache.pages.table");
     }
-    for (int a = 0; a < Cache::dimensions; ++a) {
+    for (int a = 0; a < Cache::dimensions; ++a)
         if (cache.axes[a].count < 1) refuse("cache.axes", a, cache.axes[a].count, "a dimension has 1 plane or more");
-        if (cache.axes[a].count > 1 && cache.axes[a].stride == 0)
-            refuse("cache.axes", a, cache.axes[a].stride, "the planes of a dimension do not overlap");
-    }
     refuse_overlap(cache, kept.requests);
     if (kept.stride < 0) refuse("kept.stride", kept.stride, "a request has 0 places for its nodes or more");
     if (kept.stride == 0 && kept.offsets == nullptr && kept.requests > 1)

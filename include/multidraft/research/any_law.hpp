@@ -14,6 +14,7 @@
 
 #include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/analysis/input.hpp"
+#include "multidraft/analysis/ratio_rows.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 
@@ -162,14 +163,14 @@ template <set_function F>
 [[nodiscard]] optimum_of_sets alpha_star_of_prefixes(std::span<double const> p, std::span<double const> q,
                                                      F const& inside) {
     detail::check_set_vocabulary(p.size());
-    auto const rows = analysis::detail::checked(p, q);
+    analysis::ratio_rows const rows(p, q);
     optimum_of_sets best;
     double least = 0;
     double mass = 0;
     token_set set = 0;
-    for (std::size_t const x : analysis::detail::by_ratio(rows.p, rows.q)) {
-        set |= token_set{1} << x;
-        mass += rows.p[x];
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+        set |= token_set{1} << rows.token()[k];
+        mass += rows.p()[k];
         double const value = mass - static_cast<double>(inside(set));
         if (value < least) {
             least = value;

@@ -27,22 +27,23 @@ namespace MULTIDRAFT_NAMESPACE {
 /// can use a faster path for it.
 struct mask_view {
     std::uint64_t const* words = nullptr;
-    std::int64_t row_words = 0;  ///< words from one row to the next; of a causal view the number of its first row
+    std::int64_t row_words = 0;  ///< words from one row to the next
     std::int64_t rows = -1;      ///< how many there are; -1: unknown
+    std::int64_t first = 0;      ///< of a causal view, the number of its first row
 
     /// Whether it is the mask of a chain, which has no words.
     [[nodiscard]] MULTIDRAFT_HD constexpr bool causal() const noexcept { return words == nullptr; }
 
     /// Whether row i attends to column j. O(1).
     [[nodiscard]] MULTIDRAFT_HD constexpr bool operator()(node_id i, node_id j) const noexcept {
-        if (words == nullptr) return j <= i + row_words;
+        if (words == nullptr) return j <= i + first;
         return ((words[i * row_words + j / 64] >> (j % 64)) & 1U) != 0;
     }
 
     /// The same mask without its first n rows: what a model needs to forward the nodes from n on.
     [[nodiscard]] MULTIDRAFT_HD constexpr mask_view from_row(node_id n) const noexcept {
         std::int64_t const left = rows < 0 ? -1 : rows < n ? 0 : rows - n;
-        if (words == nullptr) return {nullptr, row_words + n, left};
+        if (words == nullptr) return {nullptr, row_words, left, first + n};
         return {words + n * row_words, row_words, left};
     }
 };
@@ -226,7 +227,7 @@ void write_dense(mask_view mask, std::int64_t context, dense_mask<T> out, T atte
     for (std::int64_t i = 0; i < out.rows; ++i) {
         T* const row = out.data + i * out.row_stride;
         if (mask.causal()) {
-            std::int64_t const seen = std::min(context + mask.row_words + i + 1, out.columns);
+            std::int64_t const seen = std::min(context + mask.first + i + 1, out.columns);
             std::fill(row, row + seen, attends);
             std::fill(row + seen, row + out.columns, hidden);
             continue;

@@ -91,7 +91,8 @@ class Step:
         self._row_of = np.zeros(0, np.int64)
 
     def add(self, method: Method | str, text: Sequence[int] | np.ndarray | Any,
-            tree: Tree | str | Sequence[int] | np.ndarray | None = None, *, seed: int = 0, id: int = 0, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
+            tree: Tree | str | Sequence[int] | np.ndarray | None = None, *, seed: int = 0, id: int = 0,
+            temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
             draft_sampling: Sequence[Any] | None = None, in_target: int = 0, in_draft: int = 0) -> int:
         """Adds a request and returns its number, from 0.
 

@@ -311,9 +311,9 @@ def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Metho
 
 
 def verify(method: Method | str, tree: Tree | str | Sequence[int], tokens: Tensor, target_logits: Tensor,
-           draft_logits: Tensor | None = None, *, law: Law | str, certain: Tensor | None = None, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
-           min_p: float = 0.0, draft_sampling: Any = None, positions: Any, seeds: Any = 0, ids: Any = None,
-           probabilities: bool = False, threads: int = 1) -> Verdicts:
+           draft_logits: Tensor | None = None, *, law: Law | str, certain: Tensor | None = None, temperature: float = 1.0,
+           top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, draft_sampling: Any = None, positions: Any,
+           seeds: Any = 0, ids: Any = None, probabilities: bool = False, threads: int = 1) -> Verdicts:
     """Verifies a batch of trees of one shape.
 
     tokens: (batch, nodes) integers, the root's first. target_logits, draft_logits: (batch, nodes, vocabulary); float32
