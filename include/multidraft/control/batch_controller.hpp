@@ -181,6 +181,7 @@ public:
     [[nodiscard]] shared_budget const& expected() const noexcept { return chosen_; }
     /// The times; an engine that measures its calls may move them (`analysis::call_cost::learn`).
     [[nodiscard]] step_times& times() noexcept { return times_; }
+    /// The times, to read.
     [[nodiscard]] step_times const& times() const noexcept { return times_; }
     /// The rates of a request. Throws `invalid_input` for a number without a request.
     [[nodiscard]] acceptance_history const& rates(std::int32_t request) const {
