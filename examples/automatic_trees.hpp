@@ -50,7 +50,10 @@ controller_options choices_of(Method const& how, bool forks_only, std::int32_t m
 template <language_model Model, class Method>
 std::vector<library_cost> measure_library(Model& target, Model& draft, Method const& how,
                                           std::span<token_id const> prompt, generation_options options) {
-    options.max_tokens = std::min(options.max_tokens, 12);
+    // However few tokens are asked for: the times may be kept for other texts.
+    options.max_tokens = 12;
+    auto const room = static_cast<std::size_t>(std::max(1, target.context_limit() - options.max_tokens));
+    prompt = prompt.first(std::min(prompt.size(), room));
     options.stop_tokens.clear();
     options.observer = {};
     options.request = ~options.request;  // other draws than the text's
@@ -267,7 +270,7 @@ step_times times_of(std::string const& file, Method const& how, time_conditions 
     if (!file.empty() && std::filesystem::exists(file)) return read_times(file, how, with);
     step_times times = measure();
     if (file.empty()) return times;
-    if (!write_once(file, to_json(times, how, with).dump(2)))
+    if (!write_once(file, to_json(times, how, with).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)))
         throw std::runtime_error("--costs " + file + ": cannot be written");
     return read_times(file, how, with);
 }

@@ -33,7 +33,9 @@ public:
         model_.keep(0, {});
         auto const before = static_cast<std::size_t>(context_);
         model_.forward(token_batch{std::span(tokens_).first(before), std::span(positions_).first(before), 0, {}}, {});
-        std::iota(positions_.begin(), positions_.end(), context_);
+        // Their values do not change the time, and those of many rows would lie beyond a short context.
+        for (std::size_t k = 0; k < positions_.size(); ++k)
+            positions_[k] = std::min(context_ + static_cast<std::int32_t>(k), model_.context_limit() - 1);
         if (!apart) return;
         std::vector<node_id> parents(static_cast<std::size_t>(rows), 0);
         parents.front() = none;

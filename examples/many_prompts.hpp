@@ -172,7 +172,7 @@ int continue_many(Target& target, Draft& draft, Shapes shapes, generation_option
     {
         progress_bar bar(std::to_string(many.prompts.size()) + " prompts, " + std::to_string(many.parallel) +
                          " at a time");
-        auto const wanted = static_cast<double>(many.prompts.size()) * options.max_tokens;
+        auto const wanted = std::max(1.0, static_cast<double>(many.prompts.size()) * options.max_tokens);
         for (bool more = true; more;) {
             more = loop.step();
             for (finished_request& f : loop.take_finished()) {
@@ -206,12 +206,13 @@ int continue_many(Target& target, Draft& draft, Shapes shapes, generation_option
                          .dump()
                   << '\n';
     } else {
-        std::fprintf(stderr,
-                     "[%zu prompts, %d at a time: %lld tokens in %lld steps, %.1f tokens/s, %.1f ms a token of a text "
-                     "(95%%: %.1f)]\n",
+        std::fprintf(stderr, "[%zu prompts, %d at a time: %lld tokens in %lld steps, %.1f tokens/s",
                      many.prompts.size(), many.parallel, static_cast<long long>(emitted),
-                     static_cast<long long>(m.target_calls), rate, 1e3 * detail::quantile(a_token, 0.5),
-                     1e3 * detail::quantile(a_token, 0.95));
+                     static_cast<long long>(m.target_calls), rate);
+        if (!a_token.empty())
+            std::fprintf(stderr, ", %.1f ms a token of a text (95%%: %.1f)", 1e3 * detail::quantile(a_token, 0.5),
+                         1e3 * detail::quantile(a_token, 0.95));
+        std::fprintf(stderr, "]\n");
     }
     return errors > 0 ? 1 : 0;
 }

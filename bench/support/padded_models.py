@@ -31,9 +31,9 @@ def block_drafter_of(size, source, models=MODELS):
 
 
 def gguf_of(directory, llama_root=None, models=MODELS):
-    """The model's file for llama.cpp, BF16, made where it is not there yet, by the Python of `llama_root`."""
+    """The model's file for llama.cpp, BF16, made where it is not there yet, or older, by the Python of `llama_root`."""
     made = Path(models) / f"{directory.name}.gguf"
-    if not made.exists():
+    if not made.exists() or made.stat().st_mtime < (Path(directory) / "model.safetensors").stat().st_mtime:
         made.parent.mkdir(parents=True, exist_ok=True)
         part = made.with_suffix(".part")
         subprocess.run([Path(llama_root) / "bin" / "python3" if llama_root else sys.executable, ROOT / "examples" / "llama_cpp" / "to_gguf.py",

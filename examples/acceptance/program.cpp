@@ -152,6 +152,10 @@ int run(int argc, char** argv, std::vector<own_verifier> const& own) {
         if (!csv.empty() || !plot.empty()) throw std::runtime_error("--csv and --plot are for --target and --draft");
         if (!per_row.empty() || !groups.empty() || !options.baseline.empty() || options.by_rank)
             throw std::runtime_error("--per-row, --groups, --baseline and --by-rank are for --target and --draft");
+        for (char const* option : {"--logits", "--temperature", "--draft-temperature", "--top-k", "--top-p", "--min-p",
+                                   "--threads", "--seed", "--trials"})
+            if (app.count(option) > 0)
+                throw std::runtime_error(std::string(option) + ": for --target and --draft; cases are probabilities");
         bool const of_trees = trees_option->count() > 0;
         auto const result = of_trees ? rates_of_trees(tree_cases) : rates_of_cases(cases);
         if (json)
@@ -208,7 +212,7 @@ int run(int argc, char** argv, std::vector<own_verifier> const& own) {
         write(per_row, text.str());
     }
     if (json)
-        std::cout << to_json(found).dump(2) << '\n';
+        std::cout << to_json(found).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
     else if (latex)
         print_latex(std::cout, found);
     else

@@ -30,7 +30,6 @@ inline step_times measure_block_times(transformer& target, method const& how, st
     // the caches.
     constexpr std::int32_t without_drafts = 96;
     constexpr std::int32_t with_drafts = 32;
-    std::int32_t const most_tokens = options.max_tokens;
     // Calls of several rows take longer after a longer text, which all of them read.
     std::size_t const usual = static_cast<std::size_t>(std::clamp(target.context_limit() - without_drafts, 0, 128));
     std::vector<token_id> text(prompt.begin(), prompt.end());
@@ -62,7 +61,7 @@ inline step_times measure_block_times(transformer& target, method const& how, st
                                     .credit = 1e9,
                                     .learns_times = false});
             settings().choices = &free;
-            options.max_tokens = std::min(most_tokens, one.nodes > 0 ? with_drafts : without_drafts);
+            options.max_tokens = one.nodes > 0 ? with_drafts : without_drafts;
             options.observer = [&one](step_view const& step) {
                 for (node_id v = 0; v < step.tree.size(); ++v) one.inner += step.tree.children(v).count > 0 ? 1 : 0;
             };

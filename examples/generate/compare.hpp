@@ -23,14 +23,14 @@
 namespace multidraft::examples {
 
 /// The progress of a longer piece of work, on standard error if that is a terminal.
-class progress {
+class steps_bar {
 public:
-    explicit progress(std::size_t steps) : steps_(steps), shown_(isatty(STDERR_FILENO) != 0) { draw(""); }
-    ~progress() {
+    explicit steps_bar(std::size_t steps) : steps_(steps), shown_(isatty(STDERR_FILENO) != 0) { draw(""); }
+    ~steps_bar() {
         if (shown_) std::fprintf(stderr, "\r\033[K");
     }
-    progress(progress const&) = delete;
-    progress& operator=(progress const&) = delete;
+    steps_bar(steps_bar const&) = delete;
+    steps_bar& operator=(steps_bar const&) = delete;
 
     void step(std::string const& what) {
         ++done_;
@@ -136,7 +136,7 @@ std::vector<comparison> compare(transformer& target, transformer& draft, std::ve
         rows.push_back(std::move(row));
     }
     std::uint64_t const first = options.seed;
-    progress bar(rows.size() * prompts.size() * repeat);
+    steps_bar bar(rows.size() * prompts.size() * repeat);
     for (prompt_tokens const& prompt : prompts)
         for (std::uint64_t r = 0; r < repeat; ++r) {
             options.seed = first + r;

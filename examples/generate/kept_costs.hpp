@@ -1,6 +1,9 @@
 // The costs of steps on this machine, measured once and kept in the user's cache: equal seeds give equal texts by them.
 #pragma once
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
 #include <unistd.h>
 
 #include <cstdint>
@@ -13,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "automatic_trees.hpp"
@@ -39,17 +43,26 @@ inline std::filesystem::path directory_of_kept_costs() {
     return written ? directory : std::filesystem::path();
 }
 
-/// The processor's name as the system gives it, and its cores.
+/// The processor's name as the system gives it, and the cores that this process may use.
 inline std::string name_of_processor() {
     std::ifstream info("/proc/cpuinfo");
-    std::size_t cores = 0;
     std::string name;
-    for (std::string line; std::getline(info, line);) {
-        if (line.rfind("processor", 0) == 0) ++cores;
-        if (auto const colon = line.find(": "); name.empty() && line.rfind("model name", 0) == 0 && colon != line.npos)
+    for (std::string line; name.empty() && std::getline(info, line);)
+        if (auto const colon = line.find(": "); line.rfind("model name", 0) == 0 && colon != line.npos)
             name = line.substr(colon + 2);
-    }
+    auto cores = static_cast<int>(std::thread::hardware_concurrency());
+#if defined(__linux__)
+    cpu_set_t set;
+    if (::sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
+#endif
     return name + " x " + std::to_string(cores);
+}
+
+/// A text as JSON holds it: what is no UTF-8, as paths may be, is replaced.
+inline std::string as_json_text(std::string_view text) {
+    auto const written =
+        nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return nlohmann::json::parse(written).get<std::string>();
 }
 
 /// A model's files: where they are, or on any machine the last part of that, and their bytes, which decide what a call
@@ -97,7 +110,7 @@ template <class Method>
 std::optional<step_times> read_kept_times(std::filesystem::path const& file, std::string_view what, Method const& how) {
     try {
         std::ifstream in(file);
-        if (!in || nlohmann::json::parse(in).at("of").template get<std::string>() != what) return {};
+        if (!in || nlohmann::json::parse(in).at("of").template get<std::string>() != as_json_text(what)) return {};
         return read_times(file.string(), how);
     } catch (std::exception const&) {
         return {};
@@ -115,8 +128,8 @@ std::pair<step_times, std::string> kept_times(std::filesystem::path const& direc
     std::filesystem::remove(file, error);  // one that is not whole, or of other numbers
     step_times times = measure();
     auto json = to_json(times, how, with);
-    json["of"] = what;
-    write_once(file, json.dump(2));
+    json["of"] = as_json_text(what);
+    write_once(file, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     if (auto known = read_kept_times(file, what, how)) return {std::move(*known), file.string()};
     return {std::move(times), std::string()};
 }

@@ -363,8 +363,8 @@ int run(int argc, char** argv) {
     if (tree_option->count() > 0 && tree.empty())
         throw std::runtime_error("--tree '': a shape is wanted, such as 3x1x1, or auto");
     // An empty argument is no missing one: a script may have meant a question.
-    for (int k = 1; k + 1 < argc; ++k)
-        if (std::string_view(argv[k]) == "--chat" && *argv[k + 1] == '\0')
+    for (int k = 1; k < argc; ++k)
+        if (std::string_view(argv[k]) == "--chat=" || (std::string_view(argv[k]) == "--chat" && *argv[k + 1] == '\0'))
             throw std::runtime_error("--chat '': an empty question; --chat alone answers those of standard input");
 
     std::string const mode = mode_of(app);
@@ -413,6 +413,8 @@ int run(int argc, char** argv) {
     if (by_states && (draft_option->count() > 0 || search_trees || dump_decisions || device != "cpu"))
         throw std::runtime_error("--drafter " + drafter +
                                  ": not with --draft, --search, --dump-decisions or --device cuda");
+    if ((!tree_svg.empty() || !tree_dot.empty()) && one_text && how.name == all_methods()[0].name)
+        throw std::runtime_error("--show-tree: " + how.name + " shows no trees");
     if (candidates_option->count() > 0 && !by_block)
         throw std::runtime_error("--candidates: of the rows of a block drafter; name one with --drafter");
     if (many_texts && is_from_rows(tree))
@@ -514,6 +516,8 @@ int run(int argc, char** argv) {
     if (by_block) nodes = std::max(nodes, most_nodes_of_block(shape, automatic));
     for (method const& m : methods)
         if (m.name.starts_with("lossy/joint_")) nodes = std::max(nodes, nodes_of_beams(shape_of(m, tree).second));
+    bool const looks_up = by_lookup || how.name == "naive/lookup" || how.name == "naive/deterministic+lookup";
+    if (looks_up) nodes = std::max(nodes, static_cast<std::int32_t>(single.lookup_paths) * shape.max_depth() + 1);
     model_options.tree_entries = std::max(model_options.tree_entries, 4 * nodes + 64);
     single.models = model_options;
     auto const load = [&](std::string const& directory) {
@@ -564,6 +568,10 @@ int run(int argc, char** argv) {
                                  {"kv_cache", cache},
                                  {"threads", std::to_string(model_options.threads)},
                                  {"candidates", std::to_string(single.candidates)}});
+        if (costs.empty() && kept_costs.empty() && repeatable)
+            std::fprintf(stderr,
+                         "generate: --seed: no times can be kept in the user's cache, so that equal seeds may "
+                         "give other texts; --costs FILE keeps them\n");
         if (!costs.empty() || kept_costs.empty()) return times_of(costs, how, with, measure);
         auto const what = what_costs_are_of(
             {name_of_model(target_dir), of_draft(true), how.name, std::to_string(most_nodes) + " nodes"}, with);
@@ -613,6 +621,11 @@ int run(int argc, char** argv) {
         });
 
     if (many_texts) {
+        many.parallel = std::min(many.parallel, static_cast<std::int32_t>(std::max<std::size_t>(texts.size(), 1)));
+        if (automatic && seed_option->count() > 0)
+            std::fprintf(stderr,
+                         "generate: --seed: by measured times, with --tree auto, equal seeds may give other texts of "
+                         "many prompts; a --tree that is named keeps them\n");
         many.json = json;
         many.shape = shape;
         if (budget_option->count() > 0) many.budget = budget;

@@ -205,7 +205,7 @@ inline search_result search(transformer& target, transformer& draft, method cons
     else if (how.most_children == 2)
         shapes = {"2x2x2x1x1x1"};
     std::size_t const runs = result.predicts ? 3 : most_measured;
-    progress bar((shapes.size() + runs + 1) * prompts.size());
+    steps_bar bar((shapes.size() + runs + 1) * prompts.size());
     for (std::string const& shape : shapes)
         for (prompt_tokens const& prompt : prompts) {
             sum += how.run(target, draft, parse_shape(shape), prompt, counting, {}).metrics;

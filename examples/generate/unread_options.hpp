@@ -55,6 +55,7 @@ inline void refuse_unread_options(CLI::App const& app, kind_of_run const& run) {
         std::vector<std::string> unread;
     };
     for (auto const& [mode, unread] : std::initializer_list<pair_of_mode>{
+             {"--chat", {"--stream", "--ignore-eos"}},
              {"--compare", {"--method", "--stream", "--show-tree", "--show-tree-svg", "--show-tree-dot"}},
              {"--search",
               {"--tree", "--repeat", "--stream", "--perplexity", "--show-tree", "--show-tree-svg", "--show-tree-dot"}},

@@ -228,7 +228,10 @@ int run(int argc, char** argv) {
     options.draft_sampling = options.sampling;
     if (draft_temperature_option->count() > 0 || options.sampling.greedy())
         options.draft_sampling->temperature = draft_temperature;
-    validate(*options.draft_sampling);
+    naming_options({{"temperature", "--draft-temp"}}, [&] { validate(*options.draft_sampling); });
+    if (compare && (method_option->count() > 0 || stream || repeat > 1))
+        throw std::runtime_error("--compare: not with --method, --stream or --repeat");
+    if (stream && json) throw std::runtime_error("--stream: not with --json");
     if (how.name == "auto" && tree_option->count() > 0 && tree != "auto")
         throw std::runtime_error("--method auto: its trees are chosen at each step; name no --tree, or a method");
     // As `generate` does: who names a seed expects the same text again, by kept times.
@@ -239,7 +242,7 @@ int run(int argc, char** argv) {
                                 ? directory_of_kept_costs()
                                 : std::filesystem::path();
     if (chooses_by_default && (!repeatable || !costs.empty() || !kept_costs.empty())) tree = "auto";
-    if (tree.empty()) tree = how.needs_draft ? "1x1" : "auto";
+    if (tree.empty()) tree = how.needs_draft || compare ? "1x1" : "auto";
     bool const choose = how.name == "auto" || (tree == "auto" && how.drafts && how.needs_draft);
     if (tree == "auto" && !choose) tree = "chain:4";  // look-up costs nothing to draft
     if (!costs.empty() && !choose) throw std::runtime_error("--costs: for --tree auto and --method auto");
@@ -275,8 +278,15 @@ int run(int argc, char** argv) {
     llama_vocab const* const vocabulary = target_model->vocabulary();
     bool const has_system_prompt = app.count("--system-prompt") > 0;
     chat = chat || has_system_prompt || !chat_template.empty();
+    auto const refuse_marks = [&](std::string const& text) {
+        if (tokenize(vocabulary, text, true) != tokenize(vocabulary, text, false))
+            throw std::runtime_error(
+                "--chat: the text holds a control token of the model, which would begin or end a turn: " + text);
+    };
     auto const tokens_of = [&](std::string const& text) {
         if (!chat) return tokenize(vocabulary, text, false);
+        refuse_marks(text);
+        refuse_marks(system_prompt);
         std::vector<std::pair<std::string, std::string>> messages;
         if (has_system_prompt) messages.emplace_back("system", system_prompt);
         messages.emplace_back("user", text);

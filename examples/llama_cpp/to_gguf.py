@@ -144,8 +144,11 @@ def convert(directory, output, kind, tokenizer):
         config = json.load(file)
     if config.get("model_type") != "llama":
         refuse(f"{directory}: model_type is {config.get('model_type')}, not llama")
-    if config.get("rope_scaling"):
-        refuse(f"{directory}: rope_scaling is not converted")
+    for key in ("rope_scaling", "rope_parameters"):
+        given = config.get(key) or {}
+        plain = {"rope_type": "default", "type": "default", "partial_rotary_factor": 1.0}
+        if any(name != "rope_theta" and value != plain.get(name) for name, value in given.items()):
+            refuse(f"{directory}: {key} is not converted")
     heads = config["num_attention_heads"]
     kv_heads = config.get("num_key_value_heads", heads)
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
@@ -163,7 +166,8 @@ def convert(directory, output, kind, tokenizer):
     writer.add_value_length(head_dim)
     writer.add_rope_dimension_count(head_dim)
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_freq_base(config.get("rope_theta", 10000.0))
+    # Files of Transformers 5 have it in rope_parameters.
+    writer.add_rope_freq_base((config.get("rope_parameters") or {}).get("rope_theta", config.get("rope_theta", 10000.0)))
     add_tokenizer(writer, tokenizer or find_tokenizer(directory), config["vocab_size"])
     for name, values in tensors_of(os.path.join(directory, "model.safetensors")):
         if name == "lm_head.weight" and config.get("tie_word_embeddings"):

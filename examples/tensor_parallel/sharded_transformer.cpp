@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "multidraft/base/error.hpp"
@@ -116,6 +118,11 @@ void sharded_transformer::load() {
     std::int32_t const dim = c.head_dim;
     std::string const embedding = "model.embed_tokens.weight";
     embedding_ = &tensors_.get(embedding, {c.vocabulary, c.hidden});
+    // Fewer layers than the file has would be another model without a word.
+    std::string const beyond = "model.layers." + std::to_string(c.layers) + ".input_layernorm.weight";
+    if (tensors_.contains(beyond))
+        throw std::runtime_error("tensor " + beyond + ": by its configuration the model has " +
+                                 std::to_string(c.layers) + (c.layers == 1 ? " layer" : " layers"));
     for (std::int32_t l = 0; l < c.layers; ++l) {
         std::string const prefix = "model.layers." + std::to_string(l) + ".";
         layer& of = layers_.emplace_back();

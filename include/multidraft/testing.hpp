@@ -1,7 +1,9 @@
-// All of testing/: proofs of losslessness, for tests.
+// All of testing/: proofs of losslessness, and checks of models, for tests.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/testing/check_batched_model.hpp"
+#include "multidraft/testing/check_model.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/exact_law.hpp"

@@ -36,8 +36,8 @@ MAY_INCLUDE = {
     # Rows in shards, whatever ranks tell each other by; mpi/ is one such way.
     "shards": BELOW_BACKENDS,
     "mpi": BELOW_BACKENDS + ("shards",),
-    # For users who prove methods of their own; nothing of the library needs it.
-    "testing": BELOW_BACKENDS + ("analysis",),
+    # For users who prove methods of their own and check their models; nothing of the library needs it.
+    "testing": BELOW_BACKENDS + ("analysis", "decode"),
     # What papers need.
     "lossy": BELOW_BACKENDS + ("decode",),
     "research": BELOW_BACKENDS + ("analysis", "decode"),

@@ -824,6 +824,10 @@ TEST(batch_step, refuses_what_cannot_be_and_calls_out_of_turn) {
     EXPECT_EQ(refusal([&] { in.write_mask(words); }), "words.size = 5: the mask has 6 words");
     EXPECT_NE(refusal([&] { static_cast<void>(step.next_level()); }).find("out of turn"), std::string::npos);
     EXPECT_NE(refusal([&] { step.add({.text = text, .seed = 6}); }).find("add = out of turn"), std::string::npos);
+    // Rows that were not read have no index yet.
+    rows_of_batch<float> indexed = rows;
+    indexed.row_of = reinterpret_cast<std::int64_t const*>(std::uintptr_t{8});
+    EXPECT_NE(refusal([&] { step.verify(pool, rows, indexed); }).find("verify = out of turn"), std::string::npos);
     // A refused call changes nothing, and may be made again.
     EXPECT_EQ(refusal([&] {
                   step.draw(pool, rows_of_batch<float>{nullptr, 0, vocabulary});

@@ -13,6 +13,8 @@
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/validate.hpp"
+#include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -24,6 +26,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "support/candidate_rows.hpp"
+#include "support/refusal.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 namespace block_drafter_test {
@@ -209,6 +212,15 @@ TEST(block_drafter, mistakes_in_rows_of_candidates_are_refused) {
         refusal({rows, tokens.data(), 3}),
         "target.tokens[1] = 0: candidates rise, each in [0, 50), node 0 of request " + std::to_string(b.size() - 1));
     EXPECT_EQ(accepted, -7);
+    validation_report report;
+    validate_batch(pool, verify::naive<law::iid>{}, drawn_by<law::iid>(b.trees()),
+                   target_rows(candidate_batch<float>(rows, tokens.data(), 3)), draft_rows(verify::no_draft_rows{}),
+                   b.requests(), &report);
+    EXPECT_EQ(report.what, batch_argument::target_candidates);
+    EXPECT_EQ(report.request, b.size() - 1);
+    EXPECT_EQ(multidraft::testing::refusal([&] { refuse_reported(report); }),
+              "target.tokens[0] = 0: the candidates of a row are of the vocabulary and rise (token 0), request " +
+                  std::to_string(b.size() - 1));
     auto const level = b.level_of(0);
     std::vector<std::int64_t> const row_of(level.index.begin(), level.index.end());
     children_batch children = b.children_of(level);

@@ -15,6 +15,7 @@
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "support/batches.hpp"
+#include "support/refusal.hpp"
 
 namespace engine_trees_test {
 namespace {
@@ -432,6 +433,9 @@ TEST(engine_masks, of_an_empty_batch_are_empty) {
     write_masks(host_threads(1), tree_batch{}, words.data(), 1);
     write_mask_starts(host_threads(1), tree_batch{}, nullptr, 1, starts.data());
     EXPECT_EQ(starts[0], 0);
+    EXPECT_EQ(
+        mt::refusal([&] { write_mask_starts(host_threads(1), tree_batch{.requests = -1}, nullptr, 1, starts.data()); }),
+        "trees.requests = -1: a batch has 0 requests or more");
     write_ragged_bits(host_threads(1), tree_batch{}, {bytes.data(), 0, starts.data(), nullptr});
 }
 

@@ -19,9 +19,12 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/methods/any_method_batch.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/verify/block.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/ranked_block.hpp"
@@ -166,6 +169,90 @@ TEST(batch_mistakes, other_shapes_than_the_verifier_takes_are_refused) {
     EXPECT_EQ(first_not_allowed({std::vector<node_id>{none, 0, 0, 1}, {}}, allowed_trees::forks), 3);
     EXPECT_EQ(first_not_allowed({std::vector<node_id>{none}, {}}, allowed_trees::forks), none);
     EXPECT_EQ(first_not_allowed({std::vector<node_id>{none, 0, 1}, {}}, allowed_trees::chains), none);
+}
+
+TEST(batch_mistakes, a_node_has_as_many_children_as_the_verifier_takes) {
+    ragged<float> b({{none, 0, 0, 0}, {none, 0, 0, 0, 1}}, 300, {{}});
+    b.draw_alone(draft::iid{});
+    tree_rules const two{.most_children = 2};
+    validation_report report;
+    validate_batch(host_threads(1), two, drawn_by<law::iid>(b.trees()), target_rows(b.target_logits()),
+                   draft_rows(b.draft_logits()), b.requests(), &report);
+    EXPECT_EQ(report.what, batch_argument::shape);
+    EXPECT_EQ(report.request, 0);
+    EXPECT_EQ(report.index, 3);
+    validate_batch(host_threads(1), tree_rules{.most_children = 3}, drawn_by<law::iid>(b.trees()),
+                   target_rows(b.target_logits()), draft_rows(b.draft_logits()), b.requests(), &report);
+    EXPECT_EQ(report.what, batch_argument::nothing);
+    EXPECT_EQ(rules_of<rejection>().most_children, 0);
+    EXPECT_EQ(rules_of<verify::recursive_rejection<law::iid>>().most_children, 0);
+}
+
+// The verifiers that take one draw of a node say so before they decide.
+TEST(batch_mistakes, a_node_has_as_many_draws_as_the_verifier_takes) {
+    using greedy = verify::greedy_optimal<law::top_then_one>;
+    std::string const reason =
+        ": the first children of a node are certain: no more than there are, different tokens, none drawn again; "
+        "greedy-optimal verification takes one draw at most, SpecHub and block verification one, request ";
+    ragged<float> b({{none, 0, 0}, {none, 0, 0, 1, 1}}, 300, {{}});
+    b.draw_alone(draft::top_then_one{});
+    EXPECT_EQ(verification(b, greedy{}), "nothing was thrown");
+    EXPECT_EQ(validation(b, b.draft_logits(), greedy{}).what, batch_argument::nothing);
+    b.certain[3] = 0;  // the root of the second tree
+    EXPECT_EQ(verification(b, greedy{}), "certain[0] = 0" + reason + "1");
+    EXPECT_EQ(validation(b, b.draft_logits(), greedy{}).what, batch_argument::certain);
+    EXPECT_EQ(verification(b, verify::naive<law::top_then_one>{}), "nothing was thrown");
+    b.certain[3] = 2;  // nothing was left to draw
+    EXPECT_EQ(verification(b, greedy{}), "nothing was thrown");
+
+    using hub = verify::spec_hub<law::top_paired>;
+    b.draw_alone(draft::top_paired{});
+    EXPECT_EQ(validation(b, b.draft_logits(), hub{}).what, batch_argument::nothing);
+    b.certain[0] = 0;
+    EXPECT_EQ(verification(b, hub{}), "certain[0] = 0" + reason + "0");
+    b.certain[0] = 2;
+    EXPECT_EQ(verification(b, hub{}), "certain[0] = 2" + reason + "0");
+
+    ragged<float> chain({{none, 0, 1}}, 300, {{}});
+    chain.draw_alone(draft::stratified{});
+    EXPECT_EQ(verification(chain, verify::block<law::stratified>{}), "nothing was thrown");
+    chain.certain[1] = 1;
+    EXPECT_EQ(verification(chain, verify::block<law::stratified>{}), "certain[1] = 1" + reason + "0");
+    EXPECT_EQ(verification(chain, verify::ranked_block<law::stratified>{}), "nothing was thrown");
+}
+
+TEST(batch_mistakes, a_pair_of_spec_hub_begins_with_the_likeliest_token) {
+    using hub = verify::spec_hub<law::top_paired>;
+    ragged<float> b({{none, 0, 0}, {none, 0, 0}}, 300, {{}});
+    b.draw_alone(draft::top_paired{});
+    std::swap(b.tokens[4], b.tokens[5]);
+    auto const report = validation(b, b.draft_logits(), hub{});
+    EXPECT_EQ(report.what, batch_argument::order);
+    EXPECT_EQ(refusal([&] { refuse_reported(report); }),
+              "tokens[1] = " + std::to_string(b.tokens[4]) +
+                  ": of a pair of SpecHub the first token is the most likely one, request 1");
+    EXPECT_EQ(verification(b, hub{}), "nothing was thrown") << "rows are not read for this";
+    EXPECT_EQ(validation(b, b.draft_logits(), verify::naive<law::top_paired>{}).what, batch_argument::nothing);
+}
+
+// Engines and `batch_step` verify the requests of one method as a part of a batch.
+TEST(batch_mistakes, a_part_of_a_batch_has_the_numbers_of_the_batch) {
+    auto b = three_trees();
+    auto trees = b.trees();
+    trees.first_request = 5;
+    verdict_memory out(b.trees(), 0);
+    auto const refused = [&] {
+        return refusal([&] {
+            verify_batch(host_threads(1), rejection{}, drawn_by<law::sequential>(trees), target_rows(b.target_logits()),
+                         draft_rows(b.draft_logits()), b.requests(), out.view());
+        });
+    };
+    auto const token = static_cast<std::size_t>(trees.offsets[1]) + 2;
+    b.tokens[token] = 300;
+    EXPECT_EQ(refused().substr(0, 17), "tokens[2] = 300: ");
+    EXPECT_EQ(refused().substr(refused().size() - 11), ", request 6");
+    b.positions[1] = -1;
+    EXPECT_EQ(refused(), "positions[6] = -1: a position is not negative, request 6");
 }
 
 // --- Requests that would get the same draws --------------------------------------------------------------------------
@@ -455,6 +542,35 @@ TEST(batch_mistakes, requests_with_one_seed_and_position_are_refused_by_their_id
               "level.nodes[2] = 0: entry 0 is the same node: both would get the same draws");
     nodes = {0, 1, 2};
     EXPECT_EQ(run({seeds.data(), positions.data()}), "nothing was thrown") << "other nodes have other draws";
+}
+
+TEST(batch_mistakes, a_node_twice_in_a_level_is_refused_wherever_it_stands) {
+    auto const b = three_trees();
+    std::vector<token_id> tokens(8, 7);
+    std::vector<std::uint64_t> const seeds{5, 5, 6};
+    std::vector<std::int32_t> const positions{3, 3, 3};
+    std::vector<std::uint32_t> const ids{0, 1, 0};
+    auto const run = [&](std::vector<std::int32_t> const& requests, std::vector<node_id> const& nodes,
+                         std::uint32_t const* given, std::int32_t first = 0) {
+        level_batch level{4, requests.data(), nodes.data()};
+        level.first_entry = first;
+        return refusal([&] {
+            draft_batch(host_threads(1), draft::iid{}, level, draft_rows(b.draft_logits()),
+                        {seeds.data(), positions.data(), given}, {tokens.data(), nullptr, 2});
+        });
+    };
+    // Between others of its request, after entries of another.
+    EXPECT_EQ(run({0, 1, 0, 0}, {1, 1, 2, 1}, ids.data()),
+              "level.nodes[3] = 1: entry 0 is the same node: both would get the same draws");
+    // Not the first of its request.
+    EXPECT_EQ(run({0, 0, 1, 1}, {1, 2, 3, 2}, nullptr),
+              "level.nodes[3] = 2: entry 1, of request 0, has this node, seed and position, and no ids tell the two "
+              "requests apart: both would get the same draws");
+    EXPECT_EQ(run({0, 0, 1, 1}, {1, 2, 3, 2}, ids.data()), "nothing was thrown");
+    EXPECT_EQ(run({0, 0, 1, 1}, {1, 2, 3, 4}, nullptr), "nothing was thrown");
+    // Of a part of a level, by the numbers of the level.
+    EXPECT_EQ(run({0, 0, 0, 0}, {1, 2, 3, 2}, ids.data(), 10),
+              "level.nodes[13] = 2: entry 11 is the same node: both would get the same draws");
 }
 
 // --- Lists that several nodes share, by name -------------------------------------------------------------------------

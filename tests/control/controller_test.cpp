@@ -25,10 +25,13 @@
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/block.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/one_of.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "support/refusal.hpp"
 #include "support/table_block.hpp"
@@ -753,6 +756,13 @@ TEST(controlled_loop, has_times_of_each_of_its_verifiers) {
                           target, draft, choices));
               }),
               "choices.verifiers = 3: the loop has 2, each with times in step_times::library");
+}
+
+TEST(one_of, takes_the_trees_that_all_of_them_take_alike) {
+    using both_block = verify::one_of<verify::block<law::iid>, verify::speculative_sampling<law::iid>>;
+    using one_any = verify::one_of<verify::block<law::iid>, verify::k_seq<law::iid>>;
+    static_assert(verify::trees_of<both_block> == allowed_trees::chains);
+    static_assert(verify::trees_of<one_any> == allowed_trees::any && one_any::traits.most_children == 0);
 }
 
 TEST(one_of, refuses_a_number_that_no_verifier_has) {

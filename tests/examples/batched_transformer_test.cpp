@@ -15,6 +15,8 @@
 #include "multidraft/decode/continuous_batching.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/testing/check_batched_model.hpp"
+#include "multidraft/testing/check_model.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "transformer/transformer.hpp"
@@ -34,6 +36,18 @@ using verifier_type = verify::nested_ranked_block<law::stratified>;
 
 using multidraft::testing::options_of_request;
 using multidraft::testing::several_prompts;
+
+TEST(batched_transformer, reads_trees_as_texts_bit_for_bit) {
+    std::vector<token_id> const text{1, 50, 312, 7, 99, 1024, 5};
+    transformer alone(weights_of("draft"));
+    auto const one = multidraft::testing::check_model(alone, text, 0.0);
+    EXPECT_EQ(one.fault, "");
+    EXPECT_TRUE(one.same_bits);
+    batched_transformer many(weights_of("draft"), 3);
+    auto const together = multidraft::testing::check_model(many, text, 0.0);
+    EXPECT_EQ(together.fault, "");
+    EXPECT_TRUE(together.same_bits);
+}
 
 TEST(batched_transformer, texts_are_those_of_each_request_alone) {
     auto const target_weights = weights_of("target", 2);

@@ -10,6 +10,7 @@
 
 #include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/batch/validation.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/group/host_group.hpp"
@@ -134,6 +135,7 @@ void expect_lossless(std::vector<tree_case> const& cases) {
     static_assert(multidraft::gives_conditionals<Law, host_group, probabilities<double>>);
     static_assert(multidraft::sampler<draft::by_conditionals<Law>> &&
                   verify::verifier<verify::recursive_rejection<Law>>);
+    static_assert(multidraft::rules_of<verify::recursive_rejection<Law>>().most_children == 64);  // `validate_batch`
     expect_lossless_trees<draft::by_conditionals<Law>, verify::recursive_rejection<Law>>(cases, {}, {}, 1);
 }
 

@@ -21,6 +21,7 @@
 #include "multidraft/shards/draft.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "shards/ragged_shards.hpp"
+#include "support/refusal.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 namespace draft_test {
@@ -92,6 +93,34 @@ TEST(shard_draft, draws_as_one_host_does) {
     std::vector<std::vector<node_id>> const pairs{{none, 0, 0, 1, 1, 2}, {none, 0, 1, 2}, {none},
                                                   {none, 0, 0, 1, 2},    {none, 0},       {none, 0, 0, 1, 2}};
     expect_tokens_of_host<float>(draft::top_paired{}, 9001, pairs);
+}
+
+/// Ranks that want other outputs would exchange other entries: all refuse, and none waits.
+TEST(shard_draft, refuses_outputs_that_one_rank_wants_alone) {
+    ragged<float> const blank(ragged_shapes, 5000, samplings_of_all_kinds);
+    for (bool const of_states : {false, true}) {
+        std::vector<std::string> said(3);
+        run_ranks(3, [&](thread_rank& rank) {
+            auto const me = static_cast<std::size_t>(rank.rank());
+            shards::rank_team team(rank, columns_by(cut::even, 5000, 3, rank.rank()));
+            ragged<float> b = blank;
+            std::vector<float> chances(b.tokens.size());
+            columns_of_rows<float> const q(b.draft, 5000, team.columns().of(rank.rank()), b.sampling.data());
+            said[me] = refusal([&] {
+                b.draw_levels([&](level_batch const& level, logit_batch<float> const& rows,
+                                  request_batch const& requests, children_batch out) {
+                    if (of_states && me > 0) out.states = nullptr;
+                    if (!of_states && me == 0) out.probabilities = chances.data();
+                    shards::shard_batch<float> mine = q.view();
+                    mine.row_of = rows.row_of;
+                    draft_batch(team, draft::iid{}, level, draft_rows(mine), requests, out);
+                });
+            });
+        });
+        EXPECT_EQ(said[0].substr(0, 9), "level[1] ") << said[0];
+        EXPECT_EQ(said[1], said[0]);
+        EXPECT_EQ(said[2], said[0]);
+    }
 }
 
 }  // namespace

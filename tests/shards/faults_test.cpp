@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -89,6 +90,35 @@ std::string error_of_all(int ranks, Body const& body) {
     });
     for (std::string const& s : said) EXPECT_EQ(s, said[0]);
     return said[0];
+}
+
+/// A rank whose calls move a few bytes at most.
+struct limited_rank {
+    thread_rank* all;
+
+    [[nodiscard]] int rank() const { return all->rank(); }
+    [[nodiscard]] int size() const { return all->size(); }
+    void all_gather(void const* from, std::size_t bytes, void* to) { all->all_gather(from, bytes, to); }
+    void all_reduce(span<std::uint64_t> numbers) { all->all_reduce(numbers); }
+    void start_all_to_all(void const* from, span<std::size_t const> sent, void* to, span<std::size_t const> received) {
+        all->start_all_to_all(from, sent, to, received);
+    }
+    [[nodiscard]] static bool test() { return true; }
+    static void wait() {}
+    [[nodiscard]] static std::size_t most_bytes() { return 5000; }
+};
+
+TEST(shard_verify, refuses_on_all_ranks_what_one_cannot_move) {
+    ragged<float> b(ragged_shapes, 9001, samplings_of_all_kinds);
+    b.draw_alone(draft::sequential{});
+    // Of these the second rank lacks nothing: without a word of the others it would wait for them.
+    std::string const said = error_of_all(3, [&](thread_rank& rank) {
+        limited_rank limited{&rank};
+        shards::rank_team team(limited, columns_by(cut::uneven, b.vocabulary, 3, rank.rank()));
+        static_cast<void>(verify_on<sharded::both>(team, verify::recursive_rejection<law::sequential>{}, b));
+    });
+    EXPECT_EQ(said.substr(0, 8), "count = ") << said;
+    EXPECT_NE(said.find("a call of the communicator moves 5000 bytes at most, rank "), std::string::npos) << said;
 }
 
 TEST(shard_verify, refuses_on_all_ranks_what_is_wrong_on_one) {

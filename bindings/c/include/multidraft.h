@@ -285,9 +285,10 @@ typedef struct md_verdicts {
 
 /* Draws the children of the nodes of a level with the method's sampler, from rows of the draft's logits. Allocates
  * nothing. A node's number in its tree addresses its draws, so level.nodes is required: the same number twice would
- * draw the same children, and the text would not have the target's distribution. MD_INVALID_INPUT for a node that
- * adjacent entries name twice, and for invalid entries of the level, sampling parameters and arrays. The children of a
- * row that is not a distribution are MD_SUPPORT_ENDED, and md_validate reports the row. */
+ * draw the same children, and the text would not have the target's distribution. MD_INVALID_INPUT for a node of a
+ * request that two entries name, or two requests of one seed and position without ids, except for methods of the law
+ * "deterministic"; and for invalid entries of the level, sampling parameters and arrays. The children of a row that is
+ * not a distribution are MD_SUPPORT_ENDED, and md_validate reports the row. */
 MD_API md_status md_draft(md_method const* method, md_pool* pool, md_level const* level, md_rows const* rows,
                           md_requests const* requests, md_children const* children);
 

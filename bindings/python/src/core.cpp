@@ -20,7 +20,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -372,18 +371,6 @@ md_requests requests_of(seeds_array const& seeds, ints const& positions, std::op
     return r;
 }
 
-/// Refuses a node that two rows name: they would have the same draws. Ids tell them apart, or say that it is meant.
-void refuse_equal_draws(ints const& requests, ints const& nodes, seeds_array const& seeds, ints const& positions) {
-    std::set<std::tuple<std::uint64_t, std::int32_t, std::int32_t>> seen;
-    for (std::size_t e = 0; e < nodes.shape(0); ++e) {
-        auto const b = static_cast<std::size_t>(requests(e));
-        if (seen.insert({seeds(b), positions(b), nodes(e)}).second) continue;
-        throw failure_at("nodes", e, nodes(e),
-                         "another row has this node, seed and position, and would get the same draws: rows of one tree "
-                         "are different nodes, and trees have different seeds or ids");
-    }
-}
-
 /// Draws `count` children for each row, or `wanted` of them up to that: (tokens (rows, count), counts, certain).
 std::tuple<nb::object, nb::object, nb::object> draft(
     std::string const& name, nb::object const& logits, bool is_bfloat16, ints const& requests, ints const& nodes,
@@ -402,8 +389,6 @@ std::tuple<nb::object, nb::object, nb::object> draft(
             throw failure_at("requests", e, requests(e), "a row is of one of the requests");
     if (wanted) check_size(wanted->shape(0), entries, "n", "there is one number a row");
     md_requests const draws = requests_of(seeds, positions, ids, seeds.shape(0));
-    if (!ids && std::strcmp(info_of(method).law, "deterministic") != 0)
-        refuse_equal_draws(requests, nodes, seeds, positions);
     std::vector<std::int64_t> renumbered;
     md_rows r = rows.view(row_of, entries, renumbered);
     apply(few, vocabulary, rows, r);
@@ -675,7 +660,7 @@ std::int64_t compact(nb::object const& object, std::int64_t axis, std::int64_t e
         std::int64_t last = -1;
         for (std::size_t k = 0; k < kept.shape(0); ++k) {
             if (kept(k) <= last || kept(k) >= entries - context)
-                throw failure("entries", std::to_string(kept(k)), "entries increase, and lie in the cache");
+                throw failure_at("kept", k, kept(k), "entries increase, and lie in the cache");
             last = kept(k);
         }
         return context + static_cast<std::int64_t>(kept.shape(0));

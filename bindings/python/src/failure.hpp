@@ -27,7 +27,9 @@ struct failure : std::exception {
 /// and a shape is no mere text.
 inline std::string name_in_python(std::string const& argument) {
     if (argument == "text") return "shape";
-    for (std::string_view const of_struct : {"trees.", "requests.", "request.", "level.", "options."})
+    if (argument == "children.stride" || argument == "level.wanted") return "n";
+    for (std::string_view const of_struct :
+         {"trees.", "requests.", "request.", "level.", "options.", "rows.sampling.", "rows.default_sampling.", "rows."})
         if (argument.compare(0, of_struct.size(), of_struct) == 0) return argument.substr(of_struct.size());
     return argument;
 }

@@ -58,6 +58,28 @@ def test_a_drafted_tree_is_verified_as_it_was_drawn():
     assert multidraft.verify(method, filtered, None, rows_of(filtered, text), rows, temperature=0.5, top_k=3).tokens
 
 
+def test_lists_of_drafted_trees_are_verified_as_they_were_drawn():
+    method, text = "recursive_rejection/sequential", [1, 2, 3]
+    tree, rows = multidraft.draft_tree(method, "2x1", text, draft, seed=7, temperature=0.5)
+    other, more = multidraft.draft_tree(method, "2x1", text, draft, seed=8, temperature=0.7)
+    p, q = np.concatenate([rows_of(tree, text), rows_of(other, text)]), np.concatenate([rows, more])
+    verify = lambda trees=(tree, other), **kw: multidraft.verify(method, list(trees), None, p, q, temperature=1.0, **kw)  # noqa: E731
+    given = [v.tokens for v in verify()]
+    assert [v.tokens for v in verify(draft_sampling=([0.5, 0.7], 0, 1.0, 0.0))] == given
+    assert [v.tokens for v in verify(draft_sampling=(np.array([0.5, 0.7], np.float32), 0, np.float32(1), 0.0))] == given
+    refused(lambda: verify(draft_sampling=(1.0, 0, 1.0, 0.0)), "draft_sampling[0]", "this tree was drawn with (0.5, 0, 1.0, 0.0)")
+    refused(lambda: verify(draft_sampling=([0.5, 0.5], 0, 1.0, 0.0)), "draft_sampling[1]", "this tree was drawn with (0.7, 0, 1.0, 0.0)")
+    refused(lambda: verify(draft_sampling=(0.5, 0)), "draft_sampling")
+    refused(lambda: multidraft.verify(method, tree, None, rows_of(tree, text), rows, temperature=1.0,
+                                      draft_sampling=(np.float32(1), 0, 1.0, 0.0)), "draft_sampling")
+    # A tree without its address would take the draws and the parameters of a call from the others, or they from it.
+    plain = multidraft.DraftedTree(other.tree, other.tokens, other.certain, other.law)
+    refused(lambda: verify((tree, plain), seeds=8, positions=[2, 2]), "tree[1]", "without an address")
+    apart = multidraft.DraftedTree(tree.tree, tree.tokens, tree.certain, tree.law, 7, 2, 0)
+    assert multidraft.verify(method, apart, None, rows_of(tree, text), rows, temperature=1.0, draft_sampling=(0.5, 0, 1.0, 0.0)).tokens == given[0]
+    assert multidraft.verify(method, apart, None, rows_of(tree, text), rows).tokens
+
+
 def test_stop_tokens_may_be_one_or_a_set():
     run = lambda stop: multidraft.speculate("naive/iid", "2", target, draft, [1], tokens=40, seed=2, stop=stop).tokens  # noqa: E731
     plain = run(())

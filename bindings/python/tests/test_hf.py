@@ -578,6 +578,42 @@ def test_the_law_of_look_up():
     assert statistic < many.sum() + 6 * np.sqrt(2 * many.sum())
 
 
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "gpt2"])
+def test_a_right_model_passes_its_check(kind):
+    report = hf.check_model(tiny(kind), torch.tensor([[3, 1, 4, 1, 5, 9]]), tolerance=1e-3)
+    assert report.fault == "" and report.distance < 1e-4
+    with pytest.raises(multidraft.InvalidInput, match="5 tokens or more"):
+        hf.check_model(tiny(kind), torch.tensor([3, 1, 4, 1]))
+    with pytest.raises(multidraft.InvalidInput, match="one text is wanted"):
+        hf.check_model(tiny(kind), torch.ones(2, 5, dtype=torch.int64))
+    with pytest.raises(multidraft.InvalidInput, match=r"input_ids = 60"):
+        hf.check_model(tiny(kind), torch.tensor([3, 1, 4, 1, 60]))
+
+
+@pytest.mark.parametrize("wrong, fault", [
+    ("mask", "the row of node 2 of a tree, text 0 of 2 differs"), ("positions", "of a tree, text 0 of 2 differs"),
+    ("nan", "is no distribution"), ("constant", "rows after different tokens differ by 0.000000 at most")])
+def test_what_a_model_does_wrong_is_found(wrong, fault):
+    class Wrong(transformers.LlamaForCausalLM):
+        def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, **more):
+            if wrong == "mask":
+                attention_mask = None
+            if wrong == "positions":
+                position_ids = None
+            result = super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
+                                     past_key_values=past_key_values, **more)
+            if wrong == "nan" and past_key_values is not None:
+                result.logits[..., 7] = float("nan")
+            if wrong == "constant":
+                result.logits = torch.zeros_like(result.logits)
+            return result
+
+    report = hf.check_model(Wrong(tiny().config).eval(), torch.tensor([3, 1, 4, 1, 5, 9]))
+    assert fault in report.fault
+
+
+def test_compiled_and_headless_models():
+
 def test_compiled_and_headless_models():
     target, draft = tiny(seed=4), tiny(seed=5)
     ids = torch.tensor([[5, 6, 7]])

@@ -74,6 +74,11 @@ def test_the_rows_that_tokens_were_not_drawn_from_lose_the_law():
     assert proof.distance(raw.tokens, p) > Fraction(1, 20)
 
 
+def test_a_first_draw_with_integers_is_exact():
+    law = dict(proof.enumerate_draws(lambda source: source.categorical([1, 1, 1])))
+    assert law == {i: Fraction(1, 3) for i in range(3)}
+
+
 def test_trees():
     def target(text):
         return proof.fractions(1 + len(text), 2, 3 + (text[-1] if text else 0))

@@ -192,6 +192,16 @@ def test_refusals():
         ops.verify_linked_trees(*linked()[:8], method=METHOD, law="sequential", positions=0)
 
 
+def test_draws_that_would_be_the_same_are_refused():
+    rows = torch.zeros(2, 6)
+    for more in (dict(nodes=0), dict(nodes=[1, 1]), dict(nodes=0, seeds=[4, 4]), dict(nodes=0, ids=5, seeds=[1, 1])):
+        with pytest.raises(multidraft.InvalidInput, match="would get the same draws"):
+            ops.draft(rows, 1, law="iid", positions=3, **more)
+    assert ops.draft(rows, 1, law="iid", positions=3, nodes=[0, 1]).tokens.shape == (2, 1)
+    with pytest.raises(multidraft.InvalidInput, match="depths = None"):
+        ops.draft(rows, 1, law="shared_randomness", positions=3, nodes=[1, 2])
+
+
 def test_no_trees():
     none = torch.zeros(0, 6, dtype=torch.int64)
     ops.verify_linked_trees(torch.zeros(0, dtype=torch.int32), torch.zeros(0, 4, dtype=torch.int32), torch.zeros(0, dtype=torch.int32),

@@ -16,14 +16,33 @@
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
+namespace detail {
+
+/// sum min(r, q).
+[[nodiscard]] inline double overlap(std::vector<double> const& r, std::vector<double> const& q) {
+    double sum = 0;
+    for (std::size_t i = 0; i < r.size(); ++i) sum += std::min(r[i], q[i]);
+    return sum;
+}
+
+/// r becomes (r - q)+, whose mass is returned.
+inline double subtract(std::vector<double>& r, std::vector<double> const& q) {
+    double mass = 0;
+    for (std::size_t i = 0; i < r.size(); ++i) {
+        r[i] = std::max(r[i] - q[i], 0.0);
+        mass += r[i];
+    }
+    return mass;
+}
+
+}  // namespace detail
+
 /// sum min(p, q), one minus the total variation between the rows: the rate at which one token drawn from q is accepted
 /// ([Leviathan23], Corollary 3.6). O(V). `invalid_input` for rows that are not distributions over one
 /// vocabulary.
 [[nodiscard]] inline double acceptance_speculative_sampling(std::span<double const> p, std::span<double const> q) {
     auto const rows = detail::checked(p, q);
-    double result = 0;
-    for (std::size_t i = 0; i < rows.p.size(); ++i) result += std::min(rows.p[i], rows.q[i]);
-    return std::min(result, 1.0);
+    return std::min(detail::overlap(rows.p, rows.q), 1.0);
 }
 
 // In all of them the rate is the sum over tokens of p times the probability that the token is drafted. `invalid_input`
@@ -101,21 +120,14 @@ namespace detail {
     return 1 - std::pow(1 - std::min(detail::k_seq_beta(rows, detail::k_seq_rho(rows, n)), 1.0), n);
 }
 
-/// Recursive rejection of n independent drafts ([MCSD] Alg. 1): 1 - product of sum (r_k - q)+ over k = 1..n, r_1 = p,
-/// r_{k+1} = Norm[(r_k - q)+]. O(V n).
-///
-/// `invalid_input` for rows that are not distributions over one vocabulary and for n < 1.
-[[nodiscard]] inline double acceptance_recursive_iid(std::span<double const> p, std::span<double const> q, index_t n) {
-    auto rows = detail::checked(p, q);
-    detail::check_count(n);
-    auto& residual = rows.p;
+namespace detail {
+
+/// The acceptance rate of n candidates that are independent of one another, the k-th from the row `q_of(k)`.
+template <class RowOf>
+[[nodiscard]] double accepted_in_turn(std::vector<double> residual, index_t n, RowOf const& q_of) {
     double refused = 1;  // the probability that every candidate so far was
     for (index_t k = 0; k < n; ++k) {
-        double mass = 0;
-        for (std::size_t i = 0; i < residual.size(); ++i) {
-            residual[i] = std::max(residual[i] - rows.q[i], 0.0);
-            mass += residual[i];
-        }
+        double const mass = subtract(residual, q_of(k));
         refused *= mass;
         if (!(mass > 0)) break;
         for (double& r : residual) r /= mass;
@@ -123,18 +135,26 @@ namespace detail {
     return std::clamp(1 - refused, 0.0, 1.0);
 }
 
+}  // namespace detail
+
+/// Recursive rejection of n independent drafts ([MCSD] Alg. 1): 1 - product of sum (r_k - q)+ over k = 1..n, r_1 = p,
+/// r_{k+1} = Norm[(r_k - q)+]. O(V n).
+///
+/// `invalid_input` for rows that are not distributions over one vocabulary and for n < 1.
+[[nodiscard]] inline double acceptance_recursive_iid(std::span<double const> p, std::span<double const> q, index_t n) {
+    auto const rows = detail::checked(p, q);
+    detail::check_count(n);
+    return detail::accepted_in_turn(
+        rows.p, n, [&](index_t) -> auto const& { return rows.q; });
+}
+
 namespace detail {
 
 /// The acceptance rate of `left` more candidates, where r is the residual of p and q the law of the next candidate.
 inline double accepted_after(std::vector<double> const& r, std::vector<double> const& q, index_t left) {
-    double accepted = 0;
-    double rest = 0;
-    std::vector<double> residual(r.size());
-    for (std::size_t i = 0; i < r.size(); ++i) {
-        accepted += std::min(r[i], q[i]);
-        residual[i] = std::max(r[i] - q[i], 0.0);
-        rest += residual[i];
-    }
+    double accepted = overlap(r, q);
+    std::vector<double> residual = r;
+    double const rest = subtract(residual, q);
     if (left == 1 || !(rest > 0)) return accepted;
     for (double& x : residual) x /= rest;
     std::vector<double> next(q.size());
@@ -180,14 +200,9 @@ double accepted_given(std::vector<double> const& r, std::vector<token_id>& drawn
     if (row.size() != r.size()) refuse("conditional.size", row.size(), "target and draft have one vocabulary");
     if (std::none_of(row.begin(), row.end(), [](double x) { return !(x == 0); })) return 0;  // no further candidate
     auto const q = checked(row, "conditional");
-    double accepted = 0;
-    double rest = 0;
-    std::vector<double> residual(r.size());
-    for (std::size_t i = 0; i < r.size(); ++i) {
-        accepted += std::min(r[i], q[i]);
-        residual[i] = std::max(r[i] - q[i], 0.0);
-        rest += residual[i];
-    }
+    double accepted = overlap(r, q);
+    std::vector<double> residual = r;
+    double const rest = subtract(residual, q);
     if (left == 1 || !(rest > 0)) return accepted;
     for (double& x : residual) x /= rest;
     for (std::size_t x = 0; x < q.size(); ++x) {

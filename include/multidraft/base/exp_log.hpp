@@ -173,7 +173,6 @@ private:
 };
 
 /// The same in double precision by the host's library, for references: 0 below 2^-900. No promise of equal bits.
-/// In doubles.
 template <>
 class exp_nonpositive<double> {
 public:

@@ -61,8 +61,8 @@ void refuse_bad_outputs(P const&, tree_batch const& trees, verdict_batch const& 
         for (std::int32_t b = 0; b < trees.requests; ++b)
             if (verdicts.next[b] != none && verdicts.accepted[b] >= stride)
                 refuse("out.stride", stride,
-                       "request " + std::to_string(b) + " has " + std::to_string(verdicts.accepted[b]) +
-                           " accepted nodes and the token that follows");
+                       "request " + std::to_string(trees.first_request + b) + " has " +
+                           std::to_string(verdicts.accepted[b]) + " accepted nodes and the token that follows");
 }
 
 }  // namespace detail
@@ -80,6 +80,7 @@ auto write_accepted_tokens(P const& policy, tree_batch const& trees, verdict_bat
     return detail::checked(
         policy,
         [&] {
+            detail::refuse_bad_requests(trees);
             if (trees.requests == 0) return;
             detail::refuse_null(out.tokens, "out.tokens");
             detail::refuse_bad_outputs(policy, trees, verdicts, out.stride);
@@ -157,6 +158,7 @@ auto write_accepted_index(P const& policy, tree_batch const& trees, verdict_batc
     return detail::checked(
         policy,
         [&] {
+            detail::refuse_bad_requests(trees);
             if (trees.requests == 0) return;
             detail::refuse_null(out.predicts, "out.predicts");
             detail::refuse_null(out.accept_index, "out.accept_index");

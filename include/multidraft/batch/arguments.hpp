@@ -13,6 +13,25 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
+namespace detail {
+
+/// The request of entry `at`: the last one that begins at or before it. O(log requests).
+[[nodiscard]] MULTIDRAFT_HD inline std::int32_t request_at(std::int64_t const* starts, std::int32_t requests,
+                                                           std::int64_t at) noexcept {
+    std::int32_t low = 0;
+    std::int32_t high = requests - 1;
+    while (low < high) {
+        std::int32_t const middle = low + (high - low + 1) / 2;
+        if (starts[middle] <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+}  // namespace detail
+
 /// The trees of some requests, one after another: the nodes of request b are entries `offsets[b]` to `offsets[b + 1]`
 /// of the other arrays. Pointers to memory of the machine that reads them; nothing is owned.
 ///
@@ -32,6 +51,8 @@ struct tree_batch {
     /// Nodes of the largest tree. CUDA and Kokkos divide the workspace of verifiers of whole trees by it; hosts compute
     /// it.
     node_id largest = 0;
+    /// The number of the first request in errors and reports, for a part of a larger batch.
+    std::int32_t first_request = 0;
 
     [[nodiscard]] MULTIDRAFT_HD node_id size(std::int32_t b) const noexcept {
         return static_cast<node_id>(offsets[b + 1] - offsets[b]);
@@ -51,16 +72,7 @@ struct tree_batch {
     }
     /// The request that a node of the batch belongs to: the last one that begins at or before it. O(log requests).
     [[nodiscard]] MULTIDRAFT_HD std::int32_t request_of(std::int64_t node) const noexcept {
-        std::int32_t low = 0;
-        std::int32_t high = requests - 1;
-        while (low < high) {
-            std::int32_t const middle = low + (high - low + 1) / 2;
-            if (offsets[middle] <= node)
-                low = middle;
-            else
-                high = middle - 1;
-        }
-        return low;
+        return detail::request_at(offsets, requests, node);
     }
 };
 

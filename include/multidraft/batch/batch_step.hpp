@@ -129,7 +129,7 @@ public:
     [[nodiscard]] std::int32_t decoded() const noexcept { return static_cast<std::int32_t>(requests_.seeds.size()); }
 
     /// What the draft reads next, empty when the trees are grown: first what its cache lacks of the texts, and the
-    /// roots; then the nodes of the next level that are to have children. O(nodes of the level).
+    /// roots; then the nodes of the next level that are to have children. O(requests + inputs + nodes of the level).
     [[nodiscard]] step_inputs next_level() {
         require(phase_ == phase::adding || phase_ == phase::drawn, "next_level",
                 phase_ == phase::moved_from ? "the step was moved from: it begins again with `start`"
@@ -158,17 +158,15 @@ public:
             draft_.reader.read_all(b, requests_.text[at(b)]);
             draft_.reader.end_request();
         }
-        step_inputs const inputs = draft_.reader.inputs();
-        phase_ = inputs.empty() ? phase::grown : phase::drawing;
-        return inputs;
+        phase_ = draft_.reader.inputs().empty() ? phase::grown : phase::drawing;
+        return draft_.reader.inputs();
     }
 
     /// Draws the children of the nodes that `next_level` returned. `q`: the draft's logits, row `first_row + k` for
     /// input k. Throws as `draft_batch`, or on a stream returns the error, with nothing drawn.
     template <detail::step_policy<Methods> P, detail::rows_of_step Rows>
     auto draw(P const& policy, Rows const& q) {
-        return draw_from(
-            policy, q, [](auto const& rows) { return rows; }, false);
+        return draw_from(policy, q, detail::as_they_are{}, false);
     }
 
     /// The same with masks and biases.
@@ -183,7 +181,7 @@ public:
     }
 
     /// What the target reads: what its cache lacks of the texts, the roots, and the nodes that were drawn, in level
-    /// order. O(nodes).
+    /// order. O(requests + inputs + nodes).
     [[nodiscard]] step_inputs target_inputs() {
         require(phase_ == phase::grown || (phase_ == phase::adding && trees_.deepest() == 0 && decoded() == requests()),
                 "target_inputs",
@@ -210,29 +208,20 @@ public:
     /// as many candidates, of no narrower type); or on a stream returns the error. Nothing is verified then.
     template <detail::step_policy<Methods> P, detail::whole_rows Target, detail::rows_of_step Draft>
     auto verify(P const& policy, Target const& p, Draft const& q) {
-        return verify_rows(policy, detail::rows_of_nodes(target_, all_nodes(), p, requests_.sampling),
-                           detail::rows_of_nodes(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling),
-                           false);
+        return verify_rows(policy, p, detail::as_they_are{}, or_unread(q, p), detail::as_they_are{}, false);
     }
 
     /// The same with masks and biases of the target.
     template <detail::step_policy<Methods> P, detail::whole_rows Target, detail::rows_of_step Draft>
     auto verify(P const& policy, Target const& p, logit_adjustments const& of_target, Draft const& q) {
-        auto const target = detail::rows_of_nodes(target_, all_nodes(), p, requests_.sampling);
-        return verify_rows(
-            policy, adjusted_batch(target, detail::adjustments_of_nodes(target_, all_nodes(), of_target)),
-            detail::rows_of_nodes(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling), false);
+        return verify_rows(policy, p, with(target_, of_target), or_unread(q, p), detail::as_they_are{}, false);
     }
 
     /// The same with masks and biases of both models.
     template <detail::step_policy<Methods> P, detail::whole_rows Target, detail::whole_rows Draft>
     auto verify(P const& policy, Target const& p, logit_adjustments const& of_target, Draft const& q,
                 logit_adjustments const& of_draft) {
-        auto const target = detail::rows_of_nodes(target_, all_nodes(), p, requests_.sampling);
-        auto const draft = detail::rows_of_nodes(draft_, all_nodes(), or_unread(q, p), requests_.draft_sampling);
-        return verify_rows(policy,
-                           adjusted_batch(target, detail::adjustments_of_nodes(target_, all_nodes(), of_target)),
-                           adjusted_batch(draft, detail::adjustments_of_nodes(draft_, all_nodes(), of_draft)), true);
+        return verify_rows(policy, p, with(target_, of_target), or_unread(q, p), with(draft_, of_draft), true);
     }
 
     /// The tokens by which the text of request b grows: those of the accepted nodes, and the one that follows.
@@ -250,7 +239,7 @@ public:
         return {verdicts_.path.data() + trees_.offsets()[b], at(verdicts_.accepted[at(b)])};
     }
 
-    /// Whether request b has no tokens since a row of the draft was no distribution.
+    /// Whether a row of the draft of request b was no distribution; `verify` gives such a request no tokens.
     [[nodiscard]] bool is_refused_by_draft(std::int32_t b) const noexcept { return draws_.refuses(b); }
 
     /// How many tokens of the grown text the target's cache holds once the kept entries are in place. Of a request
@@ -376,7 +365,7 @@ private:
             if (!methods_.counts_certain(method)) mine.certain = nullptr;
             return methods_.draw(method, policy,
                                  level_batch{end - begin, level.requests + begin, level.nodes + begin,
-                                             level.wanted + begin, level.depths + begin},
+                                             level.wanted + begin, level.depths + begin, begin},
                                  detail::rows_from(rows, begin, 0), requests_.view(), mine);
         };
         using error = decltype(draw_entries(std::declval<choice const&>(), 0, 0));
@@ -394,33 +383,47 @@ private:
             });
     }
 
-    template <class P, class Target, class Draft>
-    auto verify_rows(P const& policy, Target const& p, Draft const& q, bool adjusted) {
-        auto const verify_group = [&](std::size_t k) {
-            choice const& method = groups_[k].method;
-            std::int32_t const first = groups_[k].first;
-            tree_batch const trees = trees_.view(methods_.counts_certain(method), first, end_of(k), verdicts_.offsets);
-            std::int64_t const nodes = trees_.offsets()[first];
-            auto const bytes =
-                methods_.workspace_size(method, policy, trees.requests, trees_.largest(), trees_.deepest());
-            return methods_.verify(method, policy, trees, detail::rows_from(p, nodes, first),
-                                   detail::rows_from(q, nodes, first), requests_.view(first),
-                                   verdicts_.out(nodes, first), workspace(verdicts_.scratch.of(bytes)));
+    /// Gives the rows of a model's nodes their masks and biases.
+    [[nodiscard]] auto with(detail::step_model& model, logit_adjustments const& given) {
+        return [this, &model, &given](auto const& rows) {
+            return adjusted_batch(rows, detail::adjustments_of_nodes(model, all_nodes(), given));
+        };
+    }
+
+    /// Rows are looked up when the step is known to have read them.
+    template <class P, class Target, class OfTarget, class Draft, class OfDraft>
+    auto verify_rows(P const& policy, Target const& p, OfTarget const& of_target, Draft const& q,
+                     OfDraft const& of_draft, bool adjusted) {
+        auto const verify_all = [&] {
+            auto const target = of_target(detail::rows_of_nodes(target_, all_nodes(), p, requests_.sampling));
+            auto const draft = of_draft(detail::rows_of_nodes(draft_, all_nodes(), q, requests_.draft_sampling));
+            auto const verify_group = [&](std::size_t k) {
+                auto const& [method, first] = groups_[k];
+                auto const trees = trees_.view(methods_.counts_certain(method), first, end_of(k), verdicts_.offsets);
+                std::int64_t const nodes = trees_.offsets()[first];
+                auto const bytes =
+                    methods_.workspace_size(method, policy, trees.requests, trees_.largest(), trees_.deepest());
+                return methods_.verify(method, policy, trees, detail::rows_from(target, nodes, first),
+                                       detail::rows_from(draft, nodes, first), requests_.view(first),
+                                       verdicts_.out(nodes, first), workspace(verdicts_.scratch.of(bytes)));
+            };
+            auto const verify_groups = [&] {
+                verdicts_.make(at(decoded()), at(trees_.nodes()));
+                return detail::in_turn(groups_.size(), verify_group, [&] {
+                    verdicts_.lay_out(trees_, target_.reader, draft_.reader, draws_.refused());
+                    phase_ = phase::verified;
+                });
+            };
+            auto const check = [&] { check_adjustments(adjusted); };
+            return detail::checked(policy, check, verify_groups);
         };
         return detail::checked(
             policy,
             [&] {
                 require(phase_ == phase::scoring, "verify", "the target reads `target_inputs` first");
                 if (reads_draws()) draws_.check(detail::kind_of_rows(q));
-                check_adjustments(adjusted);
             },
-            [&] {
-                verdicts_.make(at(decoded()), at(trees_.nodes()));
-                return detail::in_turn(groups_.size(), verify_group, [&] {
-                    verdicts_.lay_out(trees_, target_.reader, draft_.reader, draws_.refused());
-                    phase_ = phase::verified;
-                });
-            });
+            verify_all);
     }
 
     [[nodiscard]] kept_batch kept(char const* call, detail::step_cache const& of,

@@ -62,19 +62,6 @@ struct device_inputs {
 
 namespace detail {
 
-/// Makes calls in order. The first error that one returns is returned, and those that follow it are not made.
-template <class Error, class First, class... Rest>
-Error in_order(First const& first, Rest const&... rest) {
-    if constexpr (std::is_void_v<decltype(first())>)
-        first();
-    else if (Error const e = first(); e != Error())
-        return e;
-    if constexpr (sizeof...(rest) > 0)
-        return in_order<Error>(rest...);
-    else
-        return Error();
-}
-
 /// Arrays one after another in a device's memory, and in its mirror in host memory: those that are sent to the device,
 /// then those that come back. Without memory it only counts the bytes.
 class array_places {
@@ -175,9 +162,7 @@ public:
             on,
             [&] {
                 refuse_bad_level<Sampler>(level, q, requests, out);
-                auto const known = known_on_host(q);
-                for (std::int32_t e = 0; e < level.entries; ++e)
-                    check_entry<typename Sampler::law>(level, known, requests, out, e);
+                check_entries_of_level(method_.sampler, level, known_on_host(q), requests, out);
             },
             [&] { return draw_there(on, level, q, requests, out); });
     }

@@ -89,62 +89,102 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
+/// Whether no ids tell two requests apart, and they have one seed and position.
+[[nodiscard]] inline bool have_same_draws(request_batch const& requests, std::int32_t b, std::int32_t c) {
+    return requests.ids == nullptr && requests.slot(b) >= 0 && requests.slot(c) >= 0 &&
+           requests.seed(c) == requests.seed(b) && requests.position(c) == requests.position(b);
+}
+
+/// Whether the entries of a request follow one another, and no two requests have the same draws: then an entry is
+/// compared with those of its request alone. O(entries requests), O(entries) with ids.
+[[nodiscard]] inline bool requests_are_apart(level_batch const& level, request_batch const& requests) {
+    for (std::int32_t e = 0; e < level.entries; ++e) {
+        std::int32_t const b = level.requests[e];
+        if (b < 0) return false;
+        if (e == 0 || b == level.requests[e - 1]) continue;
+        if (b < level.requests[e - 1]) return false;
+        for (std::int32_t other = 0; requests.ids == nullptr && other < e; ++other)
+            if ((other == 0 || level.requests[other] != level.requests[other - 1]) &&
+                have_same_draws(requests, b, level.requests[other]))
+                return false;
+    }
+    return true;
+}
+
 /// The last earlier entry that would get the draws of entry e: the same node of its request, or of another one with its
-/// seed and position where there are no ids, which would say that it is meant. `none` if there is none. The entries of
-/// a request usually follow one another: those after the first of them are compared with these alone. O(e) at most.
+/// seed and position where there are no ids, which would say that it is meant. `none` if there is none. `apart`:
+/// `requests_are_apart`. O(e), or of the request's entries where they are.
 [[nodiscard]] inline std::int32_t entry_with_same_draws(level_batch const& level, request_batch const& requests,
-                                                        std::int32_t e) {
+                                                        std::int32_t e, bool apart) {
     std::int32_t const b = level.requests[e];
-    bool const follows = e > 0 && level.requests[e - 1] == b;
     for (std::int32_t other = e; other-- > 0;) {
         std::int32_t const c = level.requests[other];
-        if (follows && c != b) break;
-        if (level.nodes[other] != level.nodes[e]) continue;
-        if (c == b) return other;
-        if (requests.ids == nullptr && requests.slot(b) >= 0 && requests.slot(c) >= 0 &&
-            requests.seed(c) == requests.seed(b) && requests.position(c) == requests.position(b))
-            return other;
+        if (apart && c != b) break;
+        if (level.nodes[other] == level.nodes[e] && (c == b || have_same_draws(requests, b, c))) return other;
     }
     return none;
 }
 
-/// Refuses entry e of a level if its children cannot be drawn.
+/// Refuses entry e of a level if its children cannot be drawn. `apart`: see `requests_are_apart`.
 template <class Law, logit_row_batch Rows>
 void check_entry(level_batch const& level, Rows const& rows, request_batch const& requests, children_batch const& out,
-                 std::int32_t e) {
+                 std::int32_t e, bool apart) {
     std::int32_t const b = level.requests[e];
-    if (b < 0) refuse("level.requests", e, b, "a request has a number from 0 on");
+    std::int64_t const entry = level.first_entry + e;
+    if (b < 0) refuse("level.requests", entry, b, "a request has a number from 0 on");
     node_id const node = level.nodes[e];
-    if (node < 0 || node >= max_nodes) refuse("level.nodes", e, node, "a node lies in [0, 2^24)");
+    if (node < 0 || node >= max_nodes) refuse("level.nodes", entry, node, "a node lies in [0, 2^24)");
     if constexpr (!std::is_same_v<Law, law::deterministic>)
-        if (std::int32_t const other = entry_with_same_draws(level, requests, e); other != none)
-            refuse("level.nodes", e, node,
-                   "entry " + std::to_string(other) +
+        if (std::int32_t const other = entry_with_same_draws(level, requests, e, apart); other != none)
+            refuse("level.nodes", entry, node,
+                   "entry " + std::to_string(level.first_entry + other) +
                        (level.requests[other] == b ? " is the same node: both would get the same draws"
                                                    : ", of request " + std::to_string(level.requests[other]) +
                                                          ", has this node, seed and position, and no ids tell the two "
                                                          "requests apart: both would get the same draws"));
     if (level.depths != nullptr && level.depths[e] < 0)
-        refuse("level.depths", e, level.depths[e], "a node lies 0 levels below the root or more");
+        refuse("level.depths", entry, level.depths[e], "a node lies 0 levels below the root or more");
     if (level.wanted != nullptr && level.wanted[e] < 0)
-        refuse("level.wanted", e, level.wanted[e], "a node is to have 0 children or more");
+        refuse("level.wanted", entry, level.wanted[e], "a node is to have 0 children or more");
     if (level.wanted != nullptr && out.first == nullptr && level.wanted[e] > out.stride)
-        refuse("level.wanted", e, level.wanted[e], "there are as many places for an entry as the stride says");
-    if (out.first != nullptr && out.first[e] < 0) refuse("out.first", e, out.first[e], "tokens begin at 0 or later");
+        refuse("level.wanted", entry, level.wanted[e], "there are as many places for an entry as the stride says");
+    if (out.first != nullptr && out.first[e] < 0)
+        refuse("out.first", entry, out.first[e], "tokens begin at 0 or later");
     if (out.node_index != nullptr && out.node_index[e] < 0)
-        refuse("out.node_index", e, out.node_index[e], "nodes are counted from 0");
+        refuse("out.node_index", entry, out.node_index[e], "nodes are counted from 0");
     if (requests.slot(b) < 0) refuse("slot_of", b, requests.slot(b), "a slot is not negative");
     if (requests.position(b) < 0) refuse("positions", b, requests.position(b), "a position is not negative");
     if (level.depths != nullptr && level.depths[e] > std::numeric_limits<std::int32_t>::max() - requests.position(b))
-        refuse("level.depths", e, level.depths[e], "positions are below 2^31");
+        refuse("level.depths", entry, level.depths[e], "positions are below 2^31");
     if constexpr (has_slots<Rows>)
         if (rows.slot_of != nullptr && rows.slot_of[b] < 0)
             refuse("draft.slot_of", b, rows.slot_of[b], "a slot is not negative");
     batch_fault const f = check_sampling(rows.sampling_of(b), batch_argument::draft_temperature);
     refuse_reported({f.what, b, b, none, f.value});
-    if (rows.row(e) < 0) refuse("draft.row_of", e, rows.row(e), "the row of an entry is not negative");
-    batch_fault const of_bias = check_adjustments(rows, batch_argument::draft, e, e);
+    if (rows.row(e) < 0) refuse("draft.row_of", entry, rows.row(e), "the row of an entry is not negative");
+    batch_fault const of_bias = check_adjustments(rows, batch_argument::draft, e, entry);
     refuse_reported({of_bias.what, b, of_bias.index, of_bias.token, of_bias.value});
+}
+
+/// Refuses a level with an entry whose children cannot be drawn.
+template <sampler Sampler, logit_row_batch Rows>
+void check_entries_of_level([[maybe_unused]] Sampler const& sampler, level_batch const& level, Rows const& rows,
+                            request_batch const& requests, children_batch const& out) {
+    bool const apart = requests_are_apart(level, requests);
+    for (std::int32_t e = 0; e < level.entries; ++e) {
+        check_entry<typename Sampler::law>(level, rows, requests, out, e, apart);
+        if constexpr (requires { sampler.check("", 0, 0); })
+            sampler.check(level.wanted == nullptr ? "out.stride" : "level.wanted", level.first_entry + e,
+                          level.wanted == nullptr ? out.stride : level.wanted[e]);
+    }
+}
+
+/// Refuses entries whose rows have a few candidates that do not rise, on a host.
+template <class Rows>
+void refuse_candidates([[maybe_unused]] level_batch const& level, [[maybe_unused]] Rows const& rows) {
+    if constexpr (has_candidates<Rows>)
+        for (std::int32_t e = 0; e < level.entries; ++e)
+            refuse_bad_candidates("draft", rows, e, [&] { return ", entry " + std::to_string(level.first_entry + e); });
 }
 
 /// The work on one entry of a level.
@@ -184,11 +224,11 @@ template <execution_policy P>
 ///
 /// A sampler of a law with certain children writes their number to `out.certain`. Nothing is allocated. On a host
 /// throws `invalid_input`, before anything is written, for invalid entries, entries that would have the same draws
-/// (a node that stands twice where the entries of a request follow one another, or two requests with one seed and
-/// position and no ids; unless nothing is drawn, `law::deterministic`), for more children than the sampler draws,
-/// sampling parameters and arrays. In a launch the
-/// contents of arrays are not checked; for the rest Kokkos throws, and a stream returns `cudaErrorInvalidValue`
-/// (`cuda::last_refusal`).
+/// (a node that stands twice, or in two requests with one seed and position and no ids; unless nothing is drawn,
+/// `law::deterministic`), for more children than the sampler draws, sampling parameters and arrays. The search for such
+/// entries takes O(entries x requests), and O(entries^2) where those of a request do not follow one another. In a
+/// launch the contents of arrays are not checked; for the rest Kokkos throws, and a stream returns
+/// `cudaErrorInvalidValue` (`cuda::last_refusal`).
 template <execution_policy P, sampler Sampler, logit_row_batch Rows>
 auto draft_batch(P const& policy, Sampler const& sampler, level_batch const& level, draft_rows<Rows> const& rows,
                  request_batch const& requests, children_batch const& out, workspace const& scratch = {}) {
@@ -196,15 +236,8 @@ auto draft_batch(P const& policy, Sampler const& sampler, level_batch const& lev
         policy,
         [&] {
             detail::refuse_bad_level<Sampler>(level, rows.rows, requests, out);
-            for (std::int32_t e = 0; host_policy<P> && e < level.entries; ++e) {
-                detail::check_entry<typename Sampler::law>(level, rows.rows, requests, out, e);
-                if constexpr (requires { sampler.check("", 0, 0); })
-                    sampler.check(level.wanted == nullptr ? "out.stride" : "level.wanted", e,
-                                  level.wanted == nullptr ? out.stride : level.wanted[e]);
-            }
-            if constexpr (host_policy<P> && detail::has_candidates<Rows>)
-                for (std::int32_t e = 0; e < level.entries; ++e)
-                    detail::refuse_bad_candidates("draft", rows.rows, e, ", entry " + std::to_string(e));
+            if constexpr (host_policy<P>) detail::check_entries_of_level(sampler, level, rows.rows, requests, out);
+            if constexpr (host_policy<P>) detail::refuse_candidates(level, rows.rows);
         },
         [&] {
             auto const make = [&](auto const& same) {

@@ -37,8 +37,22 @@ auto checked(P const& policy, Refuse const& refuse, Call const& call) {
     }
 }
 
+/// Makes calls in order. The first error that one returns is returned, and those that follow it are not made.
+template <class Error, class First, class... Rest>
+Error in_order(First const& first, Rest const&... rest) {
+    if constexpr (std::is_void_v<decltype(first())>)
+        first();
+    else if (Error const e = first(); e != Error())
+        return e;
+    if constexpr (sizeof...(rest) > 0)
+        return in_order<Error>(rest...);
+    else
+        return Error();
+}
+
 inline void refuse_too_many_rows(std::int64_t count) {
-    if (count > largest_number<std::int32_t>) refuse("trees.nodes", count, "a call is over fewer than 2^31 rows");
+    if (count < 0 || count > largest_number<std::int32_t>)
+        refuse("count", count, "a call is over 0 rows or more, and fewer than 2^31");
 }
 
 }  // namespace detail

@@ -203,11 +203,11 @@ template <host_policy P>
 template <host_policy P, class Body>
 void parallel_for(P const& policy, std::int32_t parts, Body const& body) {
     if (parts < 1) return;
-    std::atomic<std::int32_t> next{0};
+    std::atomic<std::int64_t> next{0};  // ends beyond `parts`
     policy.parallel_for(tasks_of(policy, parts), [&](int task) {
-        for (std::int32_t k = next.fetch_add(1, std::memory_order_relaxed); k < parts;
+        for (std::int64_t k = next.fetch_add(1, std::memory_order_relaxed); k < parts;
              k = next.fetch_add(1, std::memory_order_relaxed))
-            body(k, task);
+            body(static_cast<std::int32_t>(k), task);
     });
 }
 

@@ -19,6 +19,8 @@ struct level_batch {
     /// Levels below the root, of each node: read for samplers whose noise depends on the position in the text
     /// (`draft::shared_randomness`); else may be null.
     std::int32_t const* depths = nullptr;
+    /// The number of the first entry in errors, for a part of a larger level.
+    std::int32_t first_entry = 0;
 };
 
 /// The children drawn for the entries of a level.

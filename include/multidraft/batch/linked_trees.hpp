@@ -11,6 +11,7 @@
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
@@ -27,8 +28,8 @@ struct built_trees {
     std::int32_t* depths = nullptr;  ///< levels below the root; may be null
     std::int32_t* faults = nullptr;  ///< per request, the number of nodes not connected to the root; may be null
     index_t* certain = nullptr;      ///< certain children of each node, if the input has them; may be null
-    /// `offsets[b] + order`: each node's row in the order of the input, as `row_of` for rows in that order; may be
-    /// null.
+    /// `offsets[b] + order`: each node's row in the order of the input, as `row_of` for rows in that order; of a slot
+    /// outside the tree the root's. May be null.
     std::int64_t* rows = nullptr;
 };
 
@@ -145,14 +146,14 @@ auto build_trees(P const& policy, tree_batch const& trees, link_batch<Id> const&
         detail::refuse_null(out.parents, "out.parents");
         detail::refuse_null(out.tokens, "out.tokens");
         detail::refuse_null(out.order, "out.order");
+        if constexpr (host_policy<P>) detail::refuse_bad_offsets(trees);
         for (std::int32_t b = 0; host_policy<P> && b < trees.requests; ++b) {
             std::int64_t const first = trees.offsets[b];
-            if (trees.size(b) < 1) refuse("trees.offsets", b, first, "a tree has at least its root");
             auto const nodes = static_cast<std::size_t>(trees.size(b));
             try {
                 validate_links<Id>({links.first_child + first, nodes}, {links.next_sibling + first, nodes});
             } catch (invalid_input const& e) {
-                refuse_member("links", e, ", request " + std::to_string(b), first);
+                refuse_member("links", e, ", request " + std::to_string(trees.first_request + b), first);
             }
         }
     };
@@ -170,6 +171,7 @@ auto write_links(P const& policy, tree_batch const& trees, Id* first_child, Id* 
         if (trees.requests == 0) return;
         detail::refuse_null(first_child, "first_child");
         detail::refuse_null(next_sibling, "next_sibling");
+        if constexpr (host_policy<P>) detail::refuse_bad_offsets(trees);
     };
     return detail::checked(policy, refuse_bad_arrays, [&] {
         return for_each(policy, trees.requests, detail::write_links_of_request<Id>{trees, first_child, next_sibling});

@@ -109,21 +109,6 @@ private:
     node_id nodes_;
 };
 
-/// The request of entry `at`: the last one that begins at or before it. O(log requests).
-[[nodiscard]] MULTIDRAFT_HD inline std::int32_t request_at(std::int64_t const* starts, std::int32_t requests,
-                                                           std::int64_t at) noexcept {
-    std::int32_t low = 0;
-    std::int32_t high = requests - 1;
-    while (low < high) {
-        std::int32_t const middle = low + (high - low + 1) / 2;
-        if (starts[middle] <= at)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
-
 /// Writes 16 bytes of ragged masks, fewer at their end.
 template <class T>
 struct write_ragged_run {
@@ -212,8 +197,8 @@ void refuse_bad_words(P const&, tree_batch const& trees, Word const* words, std:
     for (std::int32_t b = 0; host_policy<P> && b < trees.requests; ++b)
         if (trees.size(b) > row_words * bits)
             refuse("row_words", row_words,
-                   "request " + std::to_string(b) + " has " + std::to_string(trees.size(b)) + " nodes, and a word " +
-                       std::to_string(bits) + " bits");
+                   "request " + std::to_string(trees.first_request + b) + " has " + std::to_string(trees.size(b)) +
+                       " nodes, and a word " + std::to_string(bits) + " bits");
 }
 
 template <class P, class T>
@@ -261,6 +246,7 @@ auto write_mask_starts(P const& policy, tree_batch const& trees, std::int32_t co
     return detail::checked(
         policy,
         [&] {
+            detail::refuse_bad_requests(trees);
             detail::refuse_null(starts, "starts");
             if (unit_bits != 1 && unit_bits != 8) refuse("unit_bits", unit_bits, "1: entries, or 8: bytes of bits");
             if (trees.requests > 0) detail::refuse_null(trees.offsets, "trees.offsets");

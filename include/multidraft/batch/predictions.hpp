@@ -7,6 +7,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/host_threads.hpp"
@@ -41,8 +42,8 @@ struct predict_row {
 
 /// Writes for each node of a batch the token with the largest logit in the target's row, ties to the lower token: one
 /// pass over each row, all rows in parallel. `verify_predictions(policy, trees, prediction_batch<Id>{predicted}, out)`
-/// then verifies the batch at temperature 0 and reads no row; its verdicts are those of `verify_batch` with any
-/// lossless verifier at temperature 0.
+/// then verifies the batch at temperature 0 and reads no row; its texts are those of `verify_batch` with any
+/// lossless verifier at temperature 0. Of equal children the first is accepted.
 ///
 /// - `policy`: as for `verify_batch`; include `cuda/on.cuh` or `kokkos/on.hpp` for those.
 /// - `target`: `target_rows` of a `logit_batch`, or of an `adjusted_batch` with masks and biases. Sampling parameters
@@ -127,8 +128,9 @@ private:
 /// several children with the predicted token the first is accepted, where `verify::ranked_block` may accept another.)
 ///
 /// The output is described at `verdict_batch`. A request gets the token `none` if a prediction along its path is
-/// negative or not in the range of tokens, if its parents do not form a tree, or if the path has no space. On a host
-/// throws `invalid_input` for missing arrays. O(N + depth log N) per request.
+/// negative or not in the range of tokens, if its parents do not form a tree, or if the path has no space. Throws
+/// `invalid_input` for missing arrays, on a host for bad offsets and negative indices too. O(N + depth log N) per
+/// request.
 template <execution_policy P, class Id>
 auto verify_predictions(P const& policy, tree_batch const& trees, prediction_batch<Id> const& predicted,
                         verdict_batch const& out) {
@@ -139,6 +141,12 @@ auto verify_predictions(P const& policy, tree_batch const& trees, prediction_bat
             if (trees.requests == 0) return;
             detail::refuse_null(predicted.tokens, "predicted.tokens");
             detail::refuse_bad_verdicts(out);
+            if constexpr (host_policy<P>) {
+                detail::refuse_bad_offsets(trees);
+                for (std::int64_t i = 0; predicted.row_of != nullptr && i < trees.nodes; ++i)
+                    if (predicted.row_of[i] < 0)
+                        refuse("predicted.row_of", i, predicted.row_of[i], "an index of a prediction is not negative");
+            }
         },
         [&] {
             return for_each(policy, trees.requests, detail::follow_predictions<Id>{trees, predicted, out});

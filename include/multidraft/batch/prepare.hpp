@@ -37,15 +37,14 @@ template <class Rows>
 template <class Rows>
 void refuse_bad_rows(tree_batch const& trees, batch_argument owner, Rows const& rows) {
     auto const slot = owner == batch_argument::draft ? batch_argument::draft_slot_of : batch_argument::target_slot_of;
+    refuse_bad_offsets(trees);
     for (std::int32_t b = 0; b < trees.requests; ++b) {
-        auto const refuse_fault = [b](batch_fault const& f) {
-            refuse_reported({f.what, b, f.index, f.token, f.value});
+        std::int32_t const request = trees.first_request + b;
+        auto const refuse_fault = [request](batch_fault const& f) {
+            refuse_reported({f.what, request, f.index, f.token, f.value});
         };
-        batch_fault of_offsets = check_offsets(trees, b);
-        of_offsets.index += b;
-        refuse_fault(of_offsets);
         batch_fault of_request = check_sampling_of(rows, slot, b);
-        of_request.index = b;
+        of_request.index = request;
         refuse_fault(of_request);
         // Tokens are the target's, of which a draft may have fewer.
         index_t const tokens = owner == batch_argument::draft ? max_row_size : rows.vocabulary;
@@ -54,6 +53,7 @@ void refuse_bad_rows(tree_batch const& trees, batch_argument owner, Rows const& 
             refuse_fault(check_row_index(trees, rows, owner, b, v));
         }
     }
+    refuse_candidates(trees, rows, owner);
 }
 
 /// Checks the arguments and calls `make(rows)(g, i)` for all nodes. `refuse_output()` throws if the arrays that it

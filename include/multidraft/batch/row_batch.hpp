@@ -306,11 +306,13 @@ struct candidate_batch : logits_of_batch<candidate_batch<T>, T, contiguous> {
     [[nodiscard]] MULTIDRAFT_HD std::int64_t stride() const noexcept {
         return detail::stride_of_rows(this->row_stride, candidates);
     }
+    /// The candidates of node i.
+    [[nodiscard]] MULTIDRAFT_HD span<token_id const> tokens_of(std::int64_t i) const noexcept {
+        return {tokens + this->row(i) * stride(), static_cast<std::size_t>(candidates)};
+    }
     /// The row of node i.
     [[nodiscard]] MULTIDRAFT_HD candidate_view<T> view(std::int64_t i) const {
-        std::int64_t const first = this->row(i) * stride();
-        return {span<token_id const>(tokens + first, static_cast<std::size_t>(candidates)), this->data + first,
-                this->vocabulary};
+        return {tokens_of(i), this->data + this->row(i) * stride(), this->vocabulary};
     }
 };
 
@@ -324,13 +326,13 @@ concept has_candidates = requires(Rows const& rows) {
 };
 
 /// Throws `invalid_input`, on a host, for a row of a few entries whose tokens do not rise: before it is read. `name` is
-/// the argument's, `of` says whose row i is. O(candidates).
-template <has_candidates Rows>
-void refuse_bad_candidates(char const* name, Rows const& rows, std::int64_t i, std::string const& of) {
+/// the argument's, `whose()` says whose row i is. O(candidates).
+template <has_candidates Rows, class Whose>
+void refuse_bad_candidates(char const* name, Rows const& rows, std::int64_t i, Whose const& whose) {
     try {
         static_cast<void>(rows.view(i));
     } catch (invalid_input const& e) {
-        refuse_member(name, e, of);
+        refuse_member(name, e, whose());
     }
 }
 

@@ -132,20 +132,6 @@ struct write_report {
     }
 };
 
-/// Makes calls one after another, up to the first that returns an error.
-template <class Call, class... Rest>
-auto one_after_another(Call const& call, Rest const&... rest) {
-    using result = decltype(call());
-    if constexpr (std::is_void_v<result>) {
-        call();
-        (rest(), ...);
-    } else {
-        result error = call();
-        if (error == result{}) static_cast<void>((((error = rest()) == result{}) && ...));
-        return error;
-    }
-}
-
 }  // namespace detail
 
 /// Checks the arguments of `verify_batch` and writes the first fault to `*report`, in memory of the machine that the
@@ -178,8 +164,9 @@ template <execution_policy P, draft_law Law, row_batch Target, draft_row_batch D
         [&] {
             auto const check_entries = [&](auto const&) { return detail::check_entries<validation>{all}; };
             auto const write_report = [&](auto const&) { return detail::write_report<validation>{all}; };
-            return detail::one_after_another(
-                [&] { return for_each(policy, 1, detail::clear_fault{report}); },
+            auto const clear = [&] { return for_each(policy, 1, detail::clear_fault{report}); };
+            return detail::in_order<decltype(clear())>(
+                clear,
                 [&] { return for_each(policy, trees.requests, detail::check_request_and_nodes<validation>{all}); },
                 [&] {
                     return for_each(policy, 1, detail::find_last_request{report, trees.requests});

@@ -20,12 +20,15 @@ struct tree_rules {
     allowed_trees trees = allowed_trees::any;
     bool children_may_be_left_out = false;  ///< see `verify::children_may_be_left_out`
     bool reads_draft = true;                ///< children are checked against the draft's rows
+    allowed_draws draws = allowed_draws::any;
+    index_t most_children = 0;  ///< of a node; 0: any number
 };
 
 /// The rules of a verifier.
 template <verify::verifier Verifier>
 [[nodiscard]] MULTIDRAFT_HD constexpr tree_rules rules_of() noexcept {
-    return {verify::trees_of<Verifier>, verify::children_may_be_left_out<Verifier>, verify::reads_draft<Verifier>};
+    return {verify::trees_of<Verifier>, verify::children_may_be_left_out<Verifier>, verify::reads_draft<Verifier>,
+            Verifier::traits.draws, Verifier::traits.most_children};
 }
 template <verify::verifier Verifier>
 [[nodiscard]] MULTIDRAFT_HD constexpr tree_rules rules_of(Verifier const& /*verifier*/) noexcept {
@@ -60,10 +63,13 @@ enum class batch_argument : std::int32_t {
     draft_allowed_of,
     target_bias,
     draft_bias,
+    target_candidates,  ///< the tokens of a `candidate_batch`
+    draft_candidates,
     target,
     draft,
     not_drawn,  ///< a token to which the draft's row gives no mass
     left_out,   ///< no child, where the draft's row has tokens left
+    order,      ///< of a pair of SpecHub, whose first token is the likeliest
     arithmetic  ///< of the code that verifies, as it was compiled
 };
 
@@ -105,8 +111,11 @@ struct validation_report {
                                      "draft.allowed_of",
                                      "target.bias",
                                      "draft.bias",
+                                     "target.tokens",
+                                     "draft.tokens",
                                      "target",
                                      "draft",
+                                     "tokens",
                                      "tokens",
                                      "tokens",
                                      "arithmetic"};
@@ -147,7 +156,8 @@ namespace detail {
             return "a token is in the vocabulary, and where the law draws different tokens no other child has it";
         case batch_argument::shape:
             return "the verifier does not take a tree with this node: block verification and speculative sampling take "
-                   "one child a node, SpecHub two at most, multi-path block verification paths from the root";
+                   "one child a node, SpecHub two at most, multi-path block verification paths from the root, "
+                   "recursive rejection 64 children of a law with conditionals";
         case batch_argument::absent:
             return "no child, and no reason: support_ended where no token was left to draw, padding outside the shape; "
                    "a "
@@ -157,9 +167,11 @@ namespace detail {
                    "parameters, masks or bias";
         case batch_argument::left_out:
             return "the draft's row has more tokens to draw: a child that was drawn is never left out";
+        case batch_argument::order:
+            return "of a pair of SpecHub the first token is the most likely one";
         case batch_argument::certain:
             return "the first children of a node are certain: no more than there are, different tokens, none drawn "
-                   "again";
+                   "again; greedy-optimal verification takes one draw at most, SpecHub and block verification one";
         case batch_argument::target_row_of:
         case batch_argument::draft_row_of:
             return "the row of a node that is read is not negative";
@@ -170,9 +182,24 @@ namespace detail {
         case batch_argument::draft_bias:
             if (token != none) return "the tokens of a bias are of the vocabulary and rise";
             return "the bias of a node is one of those there are, as many as bias.offsets has less 1";
+        case batch_argument::target_candidates:
+        case batch_argument::draft_candidates:
+            return "the candidates of a row are of the vocabulary and rise";
         default:
             return "the row of this node is not a distribution";
     }
+}
+
+}  // namespace detail
+
+namespace detail {
+
+/// A number that may be an integer: all its digits then, up to 2^53.
+[[nodiscard]] inline std::string printed_whole(double value) {
+    constexpr double most = 0x1p53;
+    bool const is_whole =
+        value > -most && value < most && static_cast<double>(static_cast<std::int64_t>(value)) == value;
+    return is_whole ? printed(static_cast<std::int64_t>(value)) : printed(value);
 }
 
 }  // namespace detail
@@ -187,7 +214,7 @@ inline void refuse_reported(validation_report const& report) {
     std::string reason = detail::rule_of(report.what, report.token);
     if (report.token != none) reason += " (token " + std::to_string(report.token) + ')';
     bool const of_row = report.what >= batch_argument::target_row_of && report.what <= batch_argument::draft;
-    throw invalid_input(name_of(report.what), report.index, detail::printed(report.value),
+    throw invalid_input(name_of(report.what), report.index, detail::printed_whole(report.value),
                         reason + ", request " + std::to_string(report.request),
                         of_row ? static_cast<node_id>(report.index) : none);
 }

@@ -212,8 +212,8 @@ template <verify::verifier Verifier, host_policy P>
 /// shapes that the verifier does not take, tokens outside the vocabulary, children impossible under the law or left out
 /// without a reason, requests of one seed and position without ids, sampling parameters out of range, a path that is
 /// too short, too little workspace. These checks take O(nodes), or O(nodes x children) where the law draws different
-/// tokens, and O(requests) for each request without ids. Faults in the entries of rows affect one request only: it gets
-/// the token `none` and 0 accepted nodes, as on every machine, and `validate_batch` reports why.
+/// tokens or has certain ones, and O(requests) for each request without ids. Faults in the entries of rows affect one
+/// request only: it gets the token `none` and 0 accepted nodes, as on every machine, and `validate_batch` reports why.
 template <host_policy P, verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
 void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> const& drafts,
                   target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
@@ -238,21 +238,12 @@ void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> 
     });
     refuse_reported(detail::report_of(detail::host_batch_group{}, drafts, rules_of<Verifier>(), target.rows, draft.rows,
                                       requests, first));
-    auto const check_candidates = [&](auto const& rows, batch_argument what) {
-        if constexpr (detail::has_candidates<std::remove_cvref_t<decltype(rows)>>)
-            for (std::int32_t b = 0; b < trees.requests; ++b)
-                for (node_id v = 0; v < trees.size(b); ++v)
-                    if (detail::may_be_read(trees(b), what, v))
-                        detail::refuse_bad_candidates(
-                            name_of(what), rows, trees.offsets[b] + v,
-                            ", node " + std::to_string(v) + " of request " + std::to_string(b));
-    };
-    check_candidates(target.rows, batch_argument::target);
-    check_candidates(draft.rows, batch_argument::draft);
+    detail::refuse_candidates(trees, target.rows, batch_argument::target);
+    detail::refuse_candidates(trees, draft.rows, batch_argument::draft);
     if (std::int32_t const b = without_room; b < trees.requests)
         refuse("out.path_stride", out.path_stride,
-               "the tree of request " + std::to_string(b) + " is " + std::to_string(trees(b).depth(trees.size(b) - 1)) +
-                   " levels deep");
+               "the tree of request " + std::to_string(trees.first_request + b) + " is " +
+                   std::to_string(trees(b).depth(trees.size(b) - 1)) + " levels deep");
     std::size_t const bytes = each;
     if constexpr (verify::needs_scratch<Verifier>) {
         std::size_t const wanted = bytes * static_cast<std::size_t>(detail::tasks_of(policy, trees.requests));

@@ -13,6 +13,8 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/arguments.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/cuda/level_order.hpp"
 #include "multidraft/cuda/on.cuh"
 
@@ -106,6 +108,12 @@ struct best_parts {
     }
 };
 
+/// What `refuse` throws, as an error of the runtime.
+template <class Refuse>
+[[nodiscard]] cudaError_t refusal_of(Refuse const& refuse) {
+    return multidraft::detail::checked(on(nullptr), refuse, [] { return cudaSuccess; });
+}
+
 }  // namespace detail
 
 /// Bytes of device memory that `build_trees` needs as workspace, for `nodes` nodes in all; 0 if CUB finds no device.
@@ -127,6 +135,11 @@ struct best_parts {
 /// captured in a graph.
 [[nodiscard]] inline cudaError_t build_trees(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                              tree_batch const& trees, built_trees const& out) {
+    auto const refuse_bad_arguments = [&] {
+        multidraft::detail::refuse_bad_trees(trees, out.tokens != nullptr);
+        if (trees.requests > 0) multidraft::detail::refuse_null(out.parents, "out.parents");
+    };
+    if (cudaError_t const e = detail::refusal_of(refuse_bad_arguments)) return e;
     if (trees.requests == 0) return cudaSuccess;
     detail::build_parts parts;
     if (cudaError_t const e = detail::build_parts::of(workspace, trees.nodes, parts)) return e;
@@ -179,6 +192,12 @@ struct best_parts {
 [[nodiscard]] inline cudaError_t write_best(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                             tree_batch const& trees, float const* scores, std::int32_t wanted,
                                             node_id* out) {
+    auto const refuse_bad_arguments = [&] {
+        multidraft::detail::refuse_bad_counts(trees);
+        if (trees.requests > 0) multidraft::detail::refuse_null(scores, "scores");
+        if (trees.requests > 0) multidraft::detail::refuse_null(out, "out");
+    };
+    if (cudaError_t const e = detail::refusal_of(refuse_bad_arguments)) return e;
     if (trees.requests == 0) return cudaSuccess;
     detail::best_parts parts;
     if (cudaError_t const e = detail::best_parts::of(workspace, trees.nodes, parts)) return e;

@@ -153,12 +153,6 @@ template <class Rows>
         return row_batch<Rows> ? read_at_once<Rows> > 1 : true;
 }
 
-/// Rows that are read through a map are read entry by entry, so their alignment does not matter.
-template <class Rows>
-[[nodiscard]] bool rows_are_aligned(widened_batch<Rows> const&) noexcept {
-    return true;
-}
-
 /// Rows with a bias are read entry by entry, since a token's bias is searched for.
 template <class T, class Layout>
 [[nodiscard]] bool rows_are_aligned(adjusted_batch<T, Layout> const& rows) noexcept {

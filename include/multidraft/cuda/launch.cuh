@@ -11,6 +11,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/cuda/device_group.cuh"
 #include "multidraft/cuda/kernel_rows.hpp"
 #include "multidraft/cuda/launch_shape.hpp"
@@ -199,14 +200,8 @@ struct partition {
 };
 
 /// Refuses a workspace that is too small for scratch, or misaligned.
-inline void refuse_bad_scratch(void const* workspace, std::size_t size, std::int32_t requests, std::size_t each) {
-    if (each == 0) return;
-    std::size_t const scratch = scratch_size(requests, each);
-    if (workspace == nullptr || size < scratch)
-        refuse("workspace.size", workspace == nullptr ? 0 : size,
-               std::to_string(scratch) + " bytes are needed for these trees (verify_workspace_size)");
-    auto const address = reinterpret_cast<std::uintptr_t>(workspace);
-    if (address % 16 != 0) refuse("workspace.data", address, "a workspace is aligned to 16 bytes");
+inline void refuse_bad_scratch(void* workspace, std::size_t size, std::int32_t requests, std::size_t each) {
+    if (each != 0) multidraft::detail::refuse_bad_workspace({workspace, size}, scratch_size(requests, each));
 }
 
 /// Divides a workspace: scratch first.
@@ -232,6 +227,9 @@ template <class... Parameters, class... Arguments>
     refusal_of_this_thread().set({});
     shape s;
     if (cudaError_t const e = choose_for(whole, count, vocabulary, options, parts.has_grid, s)) return e;
+    // Whether a large cluster fits is asked of the kernel that is launched.
+    if (s.split)
+        if (cudaError_t const e = choose_for(split, count, vocabulary, options, parts.has_grid, s)) return e;
     wide_exchange grid;
     if (s.grid) {
         grid = {parts.grid, s.ranks};

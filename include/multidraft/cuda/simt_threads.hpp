@@ -189,7 +189,12 @@ public:
         index_t const mine = static_cast<index_t>(lanes_.rank() * threads + lanes_.thread());
         index_t const step = static_cast<index_t>(threads * lanes_.ranks());
         MULTIDRAFT_ROLL
-        for (index_t k = mine; k < whole; k += step) of_run(k);
+        for (index_t k = mine; k < whole; k += step) {
+            of_run(k);
+            // Single entries of the largest rows are so many that the next index could exceed its type.
+            if constexpr (wide == 1)
+                if (whole - k <= step) break;
+        }
         if (mine < n % wide) of_entry(wide * whole + mine);
     }
 

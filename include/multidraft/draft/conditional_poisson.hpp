@@ -30,7 +30,7 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 /// the n, so that the loss is small relative to e_n of all tokens.) Cost: a selection and 2 n passes over the row at
 /// most, no memory of its size.
 ///
-/// When the support of q is smaller than n, the whole support is taken. Up to 16 children; more are an `invalid_input`
+/// When fewer than n tokens can be drawn, all of them are taken. Up to 16 children; more are an `invalid_input`
 /// on the host, and on devices nothing is drawn.
 struct conditional_poisson {
     using law = multidraft::law::conditional_poisson;

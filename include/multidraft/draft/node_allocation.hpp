@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/draft/chances_by_row.hpp"
 #include "multidraft/tree/topology.hpp"
 
@@ -20,8 +22,11 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 /// Memory is kept from one call to the next.
 class node_allocation {
 public:
-    /// Divides up to `nodes` nodes among trees whose nodes have `children` or fewer. O(depths x children^2 x nodes^2).
+    /// Divides up to `nodes` nodes, 65,535 at most, among trees whose nodes have `children` or fewer. Throws
+    /// `invalid_input` for more. O(depths x children^2 x nodes^2).
     void compute(chances_by_row const& chance, index_t children, node_id nodes) {
+        constexpr node_id most = std::numeric_limits<std::uint16_t>::max();
+        if (nodes < 0 || nodes > most) refuse("nodes", nodes, "0 to 65,535 nodes are divided");
         nodes_ = static_cast<std::size_t>(nodes);
         auto const depths = static_cast<std::size_t>(chance.depth());
         children_ = std::min(static_cast<std::size_t>(children), nodes_);

@@ -52,9 +52,9 @@ struct chunk_sums {
 }
 
 /// The type in which a group keeps the chunk sums of a row: `chunk_sums` by value, or a handle to where the group keeps
-/// its sums (shared memory). It has a member `total`, and is valid until the same group's next `sum_chunks` or
-/// `softmax`. A handle can be moved but not copied: what changes the sums (a sampler) takes them by value, so that sums
-/// are never used again after they were changed.
+/// its sums (shared memory). It has a member `total`, and is valid until the same group's next `sum_chunks`,
+/// `softmax`, `sum_chunks_of`, `sums_from`, `sums_of_one` or `nth`. A handle can be moved but not copied: what changes
+/// the sums (a sampler) takes them by value, so that sums are never used again after they were changed.
 template <class G, class Real>
 using chunk_sums_of = typename G::template chunk_sums_type<Real>;
 
@@ -110,7 +110,7 @@ struct number {
 /// - `softmax(n, x, scale)`: the `softmax_sums` of a row of logits, in one pass over memory.
 /// - `inverse_cdf(sums, n, w, u, taken)`: the inverse of the running sum at a fraction: the first i whose running sum
 ///   of the weights w exceeds u of their total, in the steps above. u is a double in [0, 1), all of whose bits count;
-///   tokens in `taken` have weight 0. Nondecreasing in u; for u >= 1 the last i with mass.
+///   tokens in `taken` have weight 0. Nondecreasing in u; for u >= 1 a last i, up to 2^-53 of the total.
 /// - `update_chunk(sums, n, w, taken, i)`: the chunk sums after the weight of i changed; its chunk is summed again.
 /// - `histogram(n, bin, mass, bins)`: bins[b] = sum of the integers mass(i) >= 0 with bin(i) = b; others are skipped.
 /// - `histogram_pairs(n, pair, bins)`: the same with two counters a bin, side by side: bins[2 b] and bins[2 b + 1]

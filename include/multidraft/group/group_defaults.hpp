@@ -85,7 +85,8 @@ protected:
             wanted -= counters[static_cast<std::size_t>(b)];
         return b;
     }
-    /// A sum over `size` entries, entry 0 being `first`: for groups whose lanes may evaluate a function anywhere.
+    /// A sum over `size` entries, 2^24 at most, entry 0 being `first`: for groups whose lanes may evaluate a function
+    /// anywhere.
     template <class Is>
     [[nodiscard]] MULTIDRAFT_HD index_t count_part(index_t /*n*/, index_t first, index_t size, Is const& is) const {
         return static_cast<index_t>(

@@ -57,6 +57,9 @@ public:
               "MPI_Allreduce");
     }
     /// See `shards::has_all_to_all`.
+    [[nodiscard]] static constexpr std::size_t most_bytes() noexcept {
+        return static_cast<std::size_t>(std::numeric_limits<int>::max());
+    }
     void start_all_to_all(void const* from, span<std::size_t const> sent, void* to, span<std::size_t const> received) {
         place(sent, sent_, sent_at_);
         place(received, received_, received_at_);

@@ -121,7 +121,7 @@ struct draw_site {
 ///   infinite, or NaN.
 /// - `uniform<Real>(a)`: a number in [0, 1), for ranks and positions.
 ///
-/// Both are decided by uniforms of 53 bits whatever the type of the row. With the 24 bits of a float at most 2^24
+/// All are decided by uniforms of 53 bits whatever the type of the row. With the 24 bits of a float at most 2^24
 /// tokens could ever be drawn, and all probabilities below 2^-24 would be treated alike.
 template <class S>
 concept draw_source = requires(S& source, address a, float x, host_group const& g, chunk_sums<float> const& sums,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "multidraft/analysis/acceptance.hpp"
 #include "multidraft/analysis/input.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
@@ -62,19 +63,9 @@ namespace detail {
 [[nodiscard]] inline double acceptance_multi_round(std::span<double const> p,
                                                    std::span<std::vector<double> const> drafts) {
     auto const rows = detail::checked_drafts(p.size(), drafts);
-    auto residual = analysis::detail::checked(p, "p");
-    double refused = 1;
-    for (auto const& q : rows) {
-        double mass = 0;
-        for (std::size_t i = 0; i < residual.size(); ++i) {
-            residual[i] = std::max(residual[i] - q[i], 0.0);
-            mass += residual[i];
-        }
-        refused *= mass;
-        if (!(mass > 0)) break;
-        for (double& r : residual) r /= mass;
-    }
-    return std::clamp(1 - refused, 0.0, 1.0);
+    return analysis::detail::accepted_in_turn(
+        analysis::detail::checked(p, "p"),
+        static_cast<index_t>(rows.size()), [&](index_t k) -> auto const& { return rows[static_cast<std::size_t>(k)]; });
 }
 
 /// Naive verification of candidates from different drafts: sum p (1 - product of (1 - q_k)). O(V n), any V.

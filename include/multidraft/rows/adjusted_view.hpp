@@ -15,6 +15,7 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/runs.hpp"
+#include "multidraft/rows/distribution.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -211,12 +212,10 @@ inline void validate(logit_biases const& bias, std::int64_t rows, index_t vocabu
     }
     for (std::int64_t r = 0; r < (bias.offsets.empty() ? 1 : rows); ++r) {
         logit_bias const of_row = bias(r);
-        for (std::size_t k = 0; k < of_row.size(); ++k) {
-            token_id const x = of_row.tokens[k];
-            if (x < 0 || x >= vocabulary || (k > 0 && x <= of_row.tokens[k - 1]))
-                refuse("bias.tokens", of_row.tokens.data() - bias.tokens.data() + static_cast<std::ptrdiff_t>(k), x,
-                       "the tokens of a row's bias are of the vocabulary and rise");
-        }
+        std::size_t const k = detail::first_out_of_order(of_row.tokens, vocabulary);
+        if (k < of_row.size())
+            refuse("bias.tokens", of_row.tokens.data() - bias.tokens.data() + static_cast<std::ptrdiff_t>(k),
+                   of_row.tokens[k], "the tokens of a row's bias are of the vocabulary and rise");
     }
 }
 

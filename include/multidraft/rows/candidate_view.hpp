@@ -11,6 +11,7 @@
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/runs.hpp"
+#include "multidraft/rows/distribution.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -31,10 +32,9 @@ public:
     MULTIDRAFT_HD candidate_view(span<token_id const> tokens, T const* logits, index_t vocabulary)
         : tokens_(tokens), logits_(logits), size_(vocabulary) {
 #if !MULTIDRAFT_ON_DEVICE
-        for (std::size_t k = 0; k < tokens.size(); ++k)
-            if (tokens[k] < 0 || tokens[k] >= vocabulary || (k > 0 && tokens[k] <= tokens[k - 1]))
-                refuse("tokens", static_cast<std::int64_t>(k), tokens[k],
-                       "candidates rise, each in [0, " + std::to_string(vocabulary) + ")");
+        if (std::size_t const k = detail::first_out_of_order(tokens, vocabulary); k < tokens.size())
+            refuse("tokens", static_cast<std::int64_t>(k), tokens[k],
+                   "candidates rise, each in [0, " + std::to_string(vocabulary) + ")");
 #endif
     }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <type_traits>
 
 #include "multidraft/base/config.hpp"
@@ -51,6 +52,15 @@ concept has_order = requires(D const& row, index_t i) {
 };
 
 namespace detail {
+
+/// The first of some tokens that is outside the vocabulary, or does not rise above the one before it; their number if
+/// all do. O(tokens).
+[[nodiscard]] MULTIDRAFT_HD constexpr std::size_t first_out_of_order(span<token_id const> tokens,
+                                                                     index_t vocabulary) noexcept {
+    std::size_t k = 0;
+    while (k < tokens.size() && tokens[k] >= 0 && tokens[k] < vocabulary && (k == 0 || tokens[k] > tokens[k - 1])) ++k;
+    return k;
+}
 
 /// A row whose probabilities can be taken as multiples: `row.times(factor)`, a row of the same kind; the factor is a
 /// power of two.

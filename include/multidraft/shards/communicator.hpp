@@ -35,6 +35,8 @@ concept communicator = requires(C& comm, void const* from, void* to, std::size_t
 /// `to` receives `received[r]` bytes from rank r. It may return at once: `comm.test()` is whether the bytes have
 /// arrived (true if nothing was started), and `comm.wait()` returns when they have. Until then the caller does not
 /// access the buffers. One call at a time. Columns that complete a chunk are then sent to one rank, and not to all.
+/// With `comm.most_bytes()`, what a rank may send or receive in such a call, all ranks refuse a call that is beyond it
+/// on one of them.
 template <class C>
 concept has_all_to_all = communicator<C> &&
     requires(C& comm, void const* from, void* to, span<std::size_t const> sent, span<std::size_t const> received) {

@@ -55,8 +55,8 @@ void draft_batch(shards::rank_team<C>& team, Sampler const& sampler, level_batch
     };
     shards::detail::agree(team, state, [&] {
         detail::refuse_bad_level<Sampler>(level, q, requests, out);
-        for (std::int32_t e = 0; e < level.entries; ++e)
-            detail::check_entry<typename Sampler::law>(level, q, requests, out, e);
+        detail::check_entries_of_level(sampler, level, q, requests, out);
+        detail::refuse_candidates(level, q);
     });
     if (level.entries == 0) return;
     auto& memory = team.draft_memory;

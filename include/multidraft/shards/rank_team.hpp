@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -226,6 +227,20 @@ private:
              ...);
             return sum;
         };
+        // On all ranks alike: one that refuses alone would leave the others waiting.
+        if constexpr (requires { comm_->most_bytes(); })
+            for (int r = 0; r < ranks(); ++r) {
+                std::size_t from = 0;
+                std::size_t to = 0;
+                for (int other = 0; other < ranks(); ++other) {
+                    from += bytes(r, other);
+                    to += bytes(other, r);
+                }
+                if (std::size_t const more = from > to ? from : to; more > comm_->most_bytes())
+                    refuse("count", more,
+                           "a call of the communicator moves " + std::to_string(comm_->most_bytes()) +
+                               " bytes at most, rank " + std::to_string(r) + ": verify fewer requests at a time");
+            }
         std::size_t sent = 0;
         std::size_t received = 0;
         for (int r = 0; r < ranks(); ++r) {

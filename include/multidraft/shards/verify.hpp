@@ -45,11 +45,10 @@ concept is_processed = requires(Rows const& rows, shard_group const& g) {
 
 /// Memory for the processed rows of all nodes of a batch.
 template <class Rows>
-[[nodiscard]] processed_of<Rows>* reserve_rows(std::vector<std::byte>& memory, std::int64_t nodes) {
+void reserve_rows(std::vector<std::byte>& memory, std::int64_t nodes) {
     using processed = processed_of<Rows>;
     static_assert(std::is_trivially_copyable_v<processed> && alignof(processed) <= alignof(std::max_align_t));
     memory.resize(static_cast<std::size_t>(nodes) * sizeof(processed));
-    return reinterpret_cast<processed*>(memory.data());
 }
 
 /// Calls `use` with the rows of request b: the processed ones in `memory`, or the batch's own.
@@ -98,17 +97,15 @@ void refuse_bad_call(drafted_batch<Law> const& drafts, Target const& target, Dra
         std::int32_t const depth = trees(b).depth(trees.size(b) - 1);
         if (static_cast<std::size_t>(depth) > out.path_of(trees, b).size())
             refuse("out.path_stride", out.path_stride,
-                   "the tree of request " + std::to_string(b) + " is " + std::to_string(depth) + " levels deep");
+                   "the tree of request " + std::to_string(trees.first_request + b) + " is " + std::to_string(depth) +
+                       " levels deep");
         std::size_t const here = verify::scratch_bytes<Verifier>(trees.size(b), depth);
         wanted = here > wanted ? here : wanted;
     }
-    wanted = slice_of_request(wanted) * static_cast<std::size_t>(trees.requests);
-    if (scratch.size < wanted)
-        refuse("workspace.size", scratch.size,
-               std::to_string(wanted) + " bytes are needed for these trees (verify_workspace_size)");
-    auto const address = reinterpret_cast<std::uintptr_t>(scratch.data);
-    if (wanted > 0 && address % verify::scratch_alignment != 0)
-        refuse("workspace.data", address, "a workspace is aligned to 16 bytes");
+    if constexpr (verify::needs_scratch<Verifier>)
+        batch::refuse_bad_workspace(scratch, slice_of_request(wanted) * static_cast<std::size_t>(trees.requests));
+    batch::refuse_candidates(trees, target, batch_argument::target);
+    batch::refuse_candidates(trees, draft, batch_argument::draft);
 }
 
 /// The draft's rows, or `no_draft_rows` if the verifier reads none.
@@ -126,8 +123,8 @@ void process_rows(Team& team, tree_batch const& trees, Target const& target, Dra
     shard_group const g(team);
     std::size_t const of_target = is_processed<Target> ? team.target_memory.nodes.size() : 0;
     std::size_t const of_draft = is_processed<Draft> ? team.draft_memory.nodes.size() : 0;
-    if constexpr (is_processed<Target>) static_cast<void>(reserve_rows<Target>(team.target_memory.rows, trees.nodes));
-    if constexpr (is_processed<Draft>) static_cast<void>(reserve_rows<Draft>(team.draft_memory.rows, trees.nodes));
+    if constexpr (is_processed<Target>) reserve_rows<Target>(team.target_memory.rows, trees.nodes);
+    if constexpr (is_processed<Draft>) reserve_rows<Draft>(team.draft_memory.rows, trees.nodes);
     auto const process = [&](auto const& rows, auto& memory, std::size_t k) {
         using processed = processed_of<std::remove_cvref_t<decltype(rows)>>;
         std::int64_t const i = memory.nodes[k];

@@ -25,7 +25,9 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 /// `exact()` is true if none was drawn.
 ///
 /// Probabilities are the exact ratios of the arguments, floats or doubles: the law is that of the program, with the
-/// rounding of its own numbers but not of the draws. NaN throws `invalid_input`.
+/// rounding of its own numbers but not of the draws. A Bernoulli draw of NaN throws `invalid_input`; from a row whose
+/// total is not a number `none` is drawn. The chunk sums that are passed are not read: a verifier that draws from a
+/// residual by the sums of another row is found by its texts from V = 4,097 on, and not here.
 class enumerating_source {
 public:
     /// Uniforms take the middles of `grid` equal cells.
@@ -55,7 +57,7 @@ public:
             chances_[static_cast<std::size_t>(i)] = weight;
             total += weight;
         }
-        if (!(total > 0)) return none;
+        if (!(total > 0 && total <= largest_number<double>)) return none;
         for (double& c : chances_) c /= total;
         return static_cast<index_t>(choose(chances_));
     }

@@ -267,7 +267,9 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
         auto const offer = [&](proof::place_of_case& worst, double value) {
             where.value = value;
             // A NaN is the worst of all.
-            if (worst.vocabulary == 0 || !(value * worst.tolerance <= worst.value * where.tolerance)) worst = where;
+            bool const is_worse =
+                worst.value == worst.value && !(value * worst.tolerance <= worst.value * where.tolerance);
+            if (worst.vocabulary == 0 || is_worse) worst = where;
         };
         offer(result.distance, total_variation(found.law, law_of_target(models.target, t.children.size() + 1)));
         if (t.children.size() == 1 && !t.rule.children)

@@ -15,6 +15,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
+#include "multidraft/batch/host_threads.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
@@ -63,16 +64,14 @@ struct shape_rule {
 
 /// The host group under the conditions of a launch: nothing is thrown, and trees have slots for children that could not
 /// be drawn.
-struct silent_group : host_group {
-    static constexpr bool throws = false;
-};
+using silent_group = multidraft::detail::host_batch_group;
 
 namespace detail {
 
 /// A tree grown level by level over two small models, and the rows of its nodes.
 ///
 /// With `silent_group` every node has all its children, as in a launch: the token of those that could not be drawn is
-/// `none`, and below them there are arbitrary tokens and rows of NaN.
+/// `support_ended`, and below them there are arbitrary tokens and rows of NaN.
 template <sampler Sampler, class Real = double, group Group = host_group>
 class small_tree {
 public:

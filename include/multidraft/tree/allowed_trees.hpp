@@ -47,6 +47,13 @@ enum class allowed_trees : std::uint8_t {
     return paths > 0 && (nodes - 1) % paths != 0 ? nodes - 1 : none;
 }
 
+/// How many of a node's children may have been drawn, where the law has certain children too.
+enum class allowed_draws : std::uint8_t {
+    any,
+    at_most_one,  ///< all others are certain
+    one           ///< as of each node with children
+};
+
 /// What the number of children of a node may depend on. Each value includes those before it.
 ///
 /// A verifier is lossless up to one of them (`verify::shape_may_depend_on`): given everything that determined their

@@ -75,8 +75,10 @@ class block : public whole_tree<block<Law>, Law> {
 public:
     /// A node is accepted with its weight, whatever the shape below it: the shape carries no information about refused
     /// nodes.
-    static constexpr verifier_traits traits{
-        .lossless = true, .trees = allowed_trees::chains, .shape_may_depend_on = shape_depends_on::earlier_siblings};
+    static constexpr verifier_traits traits{.lossless = true,
+                                            .trees = allowed_trees::chains,
+                                            .draws = allowed_draws::one,
+                                            .shape_may_depend_on = shape_depends_on::earlier_siblings};
 
     /// One weight per level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {

@@ -13,6 +13,7 @@
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/node_by_node.hpp"
@@ -76,7 +77,7 @@ class greedy_optimal : public node_by_node<greedy_optimal<Law>, Law> {
         "law::deterministic, which has no draw, use verify::naive, for law::stratified verify::ranked");
 
 public:
-    static constexpr verifier_traits traits{.lossless = true};
+    static constexpr verifier_traits traits{.lossless = true, .draws = allowed_draws::at_most_one};
 
     /// The decision at one node, in two passes over p and q at most. More than one draw is an `invalid_input` on the
     /// host, "no token" elsewhere; so is a drawn token to which q gives no mass.

@@ -25,7 +25,9 @@ public:
     static constexpr verifier_traits traits{.lossless = Verifier::traits.lossless,
                                             .reads_draft = verify::reads_draft<Verifier>,
                                             .reads_rows_of_children = Verifier::traits.reads_rows_of_children,
-                                            .trees = trees_of<Verifier>};
+                                            .trees = trees_of<Verifier>,
+                                            .draws = Verifier::traits.draws,
+                                            .most_children = Verifier::traits.most_children};
 
     merged() = default;
     /// Wraps a verifier that has parameters.

@@ -304,7 +304,9 @@ private:
 /// The kept path is the lexicographically largest, with tokens ordered by p/q. Ratios in the same 32nd of an octave
 /// form one class, within which the first path drawn comes first. Any order that is a function of p and q has an exact
 /// law; with classes the law of the kept path is a table (`first_survivor`) computed from one histogram, without
-/// sorting or storing a row. Duplicates count: paths that agree so far compete for the next token.
+/// sorting or storing a row. Duplicates count: paths that agree so far compete for the next token. The rows of their
+/// nodes are equal, of which one is read: where a model may give equal texts different rows, point the batch's `row_of`
+/// at one.
 ///
 /// Lossless for `law::iid`. The tree is a fork: K children of the root, one child of every other node, all paths of one
 /// length (shape K x 1 x 1 ..); any other is an `invalid_input` on the host ("no token" on a device). For trees that
@@ -331,7 +333,7 @@ public:
         tree_view const tree = drafts.tree;
         std::int32_t const paths = tree.children(0).count;
         std::int32_t const depth = paths > 0 ? (tree.size() - 1) / paths : 0;
-        if (!is_fork(tree, paths)) {
+        if (first_not_allowed(tree, allowed_trees::forks) != none) {
             detail::refuse_on_host<G>(
                 "parents", tree.size() - 1, tree.parents[tree.size() - 1],
                 "multi-path verification takes paths of one length that part at the root (K x 1 x 1 ..); for "
@@ -349,14 +351,6 @@ public:
             }
         }
         return detail::verify_block(g, tree, best, source, position, path);
-    }
-
-private:
-    [[nodiscard]] MULTIDRAFT_HD static bool is_fork(tree_view tree, std::int32_t paths) {
-        if (paths > 0 && (tree.size() - 1) % paths != 0) return false;
-        for (node_id v = 1; v < tree.size(); ++v)
-            if (tree.parents[v] != (v <= paths ? 0 : v - paths)) return false;
-        return true;
     }
 };
 

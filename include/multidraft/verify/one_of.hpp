@@ -35,6 +35,11 @@ public:
     static constexpr verifier_traits traits{
         .lossless = is_lossless<First> && (is_lossless<Others> && ...),
         .reads_draft = verify::reads_draft<First> || (verify::reads_draft<Others> || ...),
+        // What all of them take alike; where they differ, each refuses what it does not take.
+        .trees = ((trees_of<Others> == trees_of<First>)&&...) ? trees_of<First> : allowed_trees::any,
+        .draws = ((Others::traits.draws == First::traits.draws) && ...) ? First::traits.draws : allowed_draws::any,
+        .most_children =
+            ((Others::traits.most_children == First::traits.most_children) && ...) ? First::traits.most_children : 0,
         .lists_may_be_shared = verify::lists_may_be_shared<First> && (verify::lists_may_be_shared<Others> && ...),
         .shape_may_depend_on = std::min({verify::shape_may_depend_on<First>, verify::shape_may_depend_on<Others>...})};
 

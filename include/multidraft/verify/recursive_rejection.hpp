@@ -53,11 +53,12 @@ class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
         "verify::naive");
 
 public:
-    /// A stopping rule ([RSD], Theorem 3.1).
-    static constexpr verifier_traits traits{.lossless = true,
-                                            .shape_may_depend_on = shape_depends_on::earlier_siblings};
     /// The limit for laws with conditionals.
     static constexpr std::size_t most_children = 64;
+    /// A stopping rule ([RSD], Theorem 3.1).
+    static constexpr verifier_traits traits{.lossless = true,
+                                            .most_children = by_conditionals ? index_t{most_children} : 0,
+                                            .shape_may_depend_on = shape_depends_on::earlier_siblings};
 
     /// The decision at one node: p and q over one vocabulary, candidates in the order drawn, one pass over both rows
     /// per rejection. No token where q gives a candidate no mass, or a row holds NaN.

@@ -34,7 +34,8 @@ class spec_hub : public node_by_node<spec_hub<Law>, Law> {
                   "verify::recursive_rejection, for law::top_then_one verify::greedy_optimal");
 
 public:
-    static constexpr verifier_traits traits{.lossless = true, .trees = allowed_trees::pairs};
+    static constexpr verifier_traits traits{
+        .lossless = true, .trees = allowed_trees::pairs, .draws = allowed_draws::one};
 
     /// The decision at one node of one or two candidates, in two passes over p and q at most. More are an
     /// `invalid_input` on the host, "no token" elsewhere.

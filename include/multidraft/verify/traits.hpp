@@ -29,6 +29,10 @@ struct verifier_traits {
     /// It reads a row for each child of a node (`child_row_source`), as they were drawn by several models.
     bool reads_rows_of_children = false;
     allowed_trees trees = allowed_trees::any;
+    /// For laws with certain children.
+    allowed_draws draws = allowed_draws::any;
+    /// The most children that a node may have; 0: any number.
+    index_t most_children = 0;
     /// See `lists_may_be_shared`; by default whether it decides node by node.
     std::optional<bool> lists_may_be_shared{};
     /// See `shape_may_depend_on`; by default what was drawn before the node's own children if it decides node by node,

@@ -45,7 +45,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// `block`, with one level `recursive_rejection`. (Dividing S by the mass that q has left is biased.)
 ///
 /// Cost: one pass over p and q per refused child, O(1) per accepted one; a subtree of weight 0 is not read. It keeps
-/// five numbers per level. `target(g, node)` is called again for an inner node after each refused inner child, so rows
+/// six numbers per level. `target(g, node)` is called again for an inner node after each refused inner child, so rows
 /// that cost a pass to normalise are better prepared beforehand (`remembered_rows`).
 template <draft_law Law>
 class traversal : public whole_tree<traversal<Law>, Law> {

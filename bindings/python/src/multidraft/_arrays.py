@@ -95,14 +95,23 @@ def shared_id(ids, seeds, positions, nodes=None):
 
 
 def one_id(ids, count, *others):
-    """The same where arrays are in other memory: one id, and one of each of the others, for several requests."""
-    if count > 1 and all(isinstance(x, (int, np.integer)) for x in (ids, *others)):
-        _refuse_shared_id(ids, 0, 1)
+    """The same for calls that do not look: without ids, too, where all that addresses a draw is known here and not in tensors."""
+    known = (int, np.integer, np.ndarray, list, tuple)
+    if count < 2 or not (ids is None or isinstance(ids, (int, np.integer))) or not all(isinstance(x, known) for x in others):
+        return
+    try:
+        found = zip(*(np.broadcast_to(np.asarray(x), (count,)).tolist() for x in others))
+    except ValueError:
+        return  # of another length, which is refused where it is read
+    seen = {}
+    for b, address in enumerate(found):
+        if seen.setdefault(address, b) != b:
+            _refuse_shared_id(ids, seen[address], b)
 
 
 def _refuse_shared_id(ids, a, b):
-    refuse("ids", ids, f"requests {a} and {b} have this id, one seed and one position, and would get the same draws: "
-           "give an id for each (equal ones in a list where that is meant)")
+    refuse("ids", ids, f"requests {a} and {b} have {'no id' if ids is None else 'this id'}, one seed and one position, and would get the "
+           "same draws: give an id for each (equal ones in a list where that is meant)")
 
 
 def is_elsewhere(values):

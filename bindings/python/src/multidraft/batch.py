@@ -307,12 +307,18 @@ def _listed(tree):
     return [tree] if single else list(tree), single
 
 
-def _numbers(values):
-    return all(isinstance(x, (int, float)) for x in values)
-
-
-def _same(a, b):
-    return _numbers(b) and tuple(a) == tuple(b)
+def _others(drawn, given):
+    """The first of some trees that was drawn with other sampling parameters than those given, one or one a tree, or None."""
+    for b, tree in enumerate(drawn):
+        for own, value in zip(tree.sampling or (), given):
+            try:
+                found = np.asarray(0 if is_elsewhere(value) else value, np.float64).reshape(-1)
+            except (TypeError, ValueError):
+                continue  # it is refused where it is read
+            with np.errstate(over="ignore"):
+                if not is_elsewhere(value) and found.size in (1, len(drawn)) and np.float32(found[b % found.size]) != np.float32(own):
+                    return b
+    return None
 
 
 def _target_sampling(tree, *given):
@@ -329,7 +335,12 @@ def _target_sampling(tree, *given):
 def _addresses(tree, seeds, positions, ids, draft_sampling, target_sampling):
     """(seeds, positions, ids, draft_sampling): those of trees that know theirs, from which others are refused."""
     drawn = [tree] if isinstance(tree, DraftedTree) else tree if isinstance(tree, (list, tuple)) else ()
-    if drawn and all(isinstance(t, DraftedTree) and t.position is not None for t in drawn):
+    drawn = drawn if all(isinstance(t, DraftedTree) for t in drawn) else ()
+    without = [b for b, t in enumerate(drawn) if t.position is None]
+    if without and len(without) < len(drawn):
+        refuse("tree", "a DraftedTree without an address", "others of this list know the seed and position of their draws, and what they "
+               "were drawn with: verify the two kinds in calls of their own", without[0])
+    if drawn and not without:
         single = drawn is not tree
         found = []
         for name, given, of_tree, dtype in (("seeds", seeds, "seed", np.uint64), ("positions", positions, "position", np.int32),
@@ -345,11 +356,13 @@ def _addresses(tree, seeds, positions, ids, draft_sampling, target_sampling):
             found.append(own[0] if single else own)
         _refuse_equal_addresses(drawn, ids)
         seeds, positions, ids = found
-        if draft_sampling is None:
-            if not all(_same(t.sampling, target_sampling) for t in drawn):
-                draft_sampling = drawn[0].sampling if single else tuple(map(list, zip(*(t.sampling for t in drawn))))
-        elif single and _numbers(draft_sampling) and not _same(drawn[0].sampling, draft_sampling):
-            refuse("draft_sampling", draft_sampling, f"this tree was drawn with {drawn[0].sampling}")
+        if draft_sampling is not None:
+            other = _others(drawn, four("draft_sampling", draft_sampling))
+            if other is not None:
+                refuse("draft_sampling", draft_sampling, f"this tree was drawn with {drawn[other].sampling}", -1 if single else other)
+        elif _others(drawn, target_sampling) is not None:
+            of_trees = [t.sampling or tuple(v[b] if np.ndim(v) else v for v in target_sampling) for b, t in enumerate(drawn)]
+            draft_sampling = of_trees[0] if single else tuple(map(list, zip(*of_trees)))
     root_positions(positions)
     return 0 if seeds is None else seeds, positions, ids, draft_sampling
 

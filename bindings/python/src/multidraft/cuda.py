@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import each, four, integer, integers, one_id, root_positions, sampling
+from ._arrays import each, four, integer, integers, one_id, readable, root_positions, sampling
 from ._errors import refuse
 from .batch import DraftedTree, _addresses, _joined, _law_of_draws, _level_of, _listed, _sampler, _target_sampling, _trees_of
 from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
@@ -120,7 +120,7 @@ def to_device(values: Any, device: int = 0, stream: int = 0) -> Array:
 class Children:
     """The children drawn for each row, in device memory, and their law."""
 
-    tokens: Any  #: (rows, n) int32; -1 if the row's support was exhausted
+    tokens: Any  #: (rows, n) int32; `SUPPORT_ENDED` where no token was left to draw
     counts: Any  #: (rows,) int32: number drawn
     certain: Any  #: (rows,) int32: number that are certain
     law: Law
@@ -255,8 +255,7 @@ class _Place:
         return found
 
     def view(self, name, array):
-        if getattr(array, "requires_grad", False) is True:
-            refuse(name, "a tensor with a gradient", "rows carry no gradients: detach() it")
+        readable(name, array)
         # The framework has this stream wait for the array, unless it is its own (-1). 1 is DLPack's default stream. A
         # stream that is captured cannot wait for work outside of the graph.
         framework = type(array).__module__.partition(".")[0]
@@ -364,7 +363,8 @@ def _rows(place, name, array):
         refuse(name + ".shape[1]", vocabulary, "a row has 1 to 2^31 - 4097 entries")
     if count > 1 and view.strides[0] < vocabulary:
         refuse(name + ".strides", view.strides[0], "rows lie one after another: contiguous() copies those that do not")
-    return _Rows(view.pointer, _ROWS[view.code, view.bits], view.strides[0], vocabulary, count)
+    # Exporters may give the stride of a dimension of one entry any value.
+    return _Rows(view.pointer, _ROWS[view.code, view.bits], view.strides[0] if count > 1 else vocabulary, vocabulary, count)
 
 
 def _launch_draft(place, method, rows, requests, count, n, params, nodes, depths, seeds, positions, ids):
@@ -432,8 +432,8 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
             refuse("tree", f"{wanted.min()} to {wanted.max()} children", "on a device the nodes of a call have equally many: "
                    "say nodes=.., one call for each number of children")
         count = int(requests[-1]) + 1 if rows.count else 0
-        if chosen.law != "deterministic" and "nodes" not in on_device and len(set(nodes.tolist())) == 1:
-            one_id(ids, count, seeds, positions)
+        if chosen.law != "deterministic" and "nodes" not in on_device:
+            one_id(ids, count, seeds, positions, *([] if tree is not None else [nodes]))
         drawn = _launch_draft(place, chosen, rows, requests, count, n, sampling(temperature, top_k, top_p, min_p, count),
                               on_device.get("nodes", nodes), on_device.get("depths", depths), seeds, positions, ids)
         return Children(*drawn, _law_of_draws(chosen, law))
@@ -619,6 +619,8 @@ class DraftPlan(_Plan):
         self._method = _sampler(method, law)
         self._law = _law_of_draws(self._method, law)
         self._rows, self._n = integer("rows", rows, 1, 2**31 - 1), integer("n", n, 1, 2**24)
+        if depths is None and self._method.drawn_by_text and not _is_on_device(nodes) and np.any(np.asarray(nodes)):
+            refuse("depths", None, f"{self._method.name} draws by the position in the text: say depths=..")
         order = np.arange(rows, dtype=np.int32)
         with _Place("like", like, stream) as place:
             constants = _Arguments(place, _core.cuda_draft_workspace(rows))

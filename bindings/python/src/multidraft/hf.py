@@ -30,6 +30,7 @@ from . import _core
 from ._arrays import each, four, integer, one_sampling, sampling, thread_count
 from ._errors import refuse
 from ._intervals import interval
+from ._model_check import ModelCheck, ModelReport
 from .batch import SUPPORT_ENDED, DraftedTree, decided
 from .controller import Controller
 from .methods import Method, check_shape, laws, method as method_of, methods
@@ -198,6 +199,34 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: 
     return target.generate(input_ids.to(torch.int64), attention_mask=mask.to(torch.int64), custom_generate=decode,
                            logits_processor=LogitsProcessorList(logits_processor or []),
                            stopping_criteria=StoppingCriteriaList(criteria), pad_token_id=loop.pad, **options)
+
+
+def check_model(model: PreTrainedModel, input_ids: torch.Tensor, *, tolerance: float = 0.01) -> ModelReport:
+    """Whether a model reads trees as texts: that the row of a node is the row of the same tokens when the model reads them by
+    itself. With it `generate` has the model's own distribution. A model that ignores the mask, takes positions by the place in
+    the call, or keeps more than keys and values writes fluent text of another one.
+
+    model: as for `generate`. input_ids: one text, (tokens,) or (1, tokens), of 5 tokens or more; a sentence is enough.
+    tolerance: the largest total variation of rows that count as equal: 1e-3 is far above the rounding of single precision, 0.05
+        above that of bfloat16, and below what a wrong mask does.
+
+    Two texts share the calls, of different lengths: trees of 3x2x1 in one call, level by level and below a prompt that was read
+    before; a path of each is kept and its text goes on. Some forty calls of the model. Raises `InvalidInput` for models and texts
+    that `generate` refuses.
+    """
+    vocabulary = _check_models({"model": model})
+    if not isinstance(input_ids, torch.Tensor) or input_ids.dim() not in (1, 2) or (input_ids.dim() == 2 and len(input_ids) != 1):
+        refuse("input_ids.shape", tuple(getattr(input_ids, "shape", ())), "one text is wanted, (tokens,) or (1, tokens)")
+    text = [integer("input_ids", token, 0, vocabulary - 1) for token in input_ids.reshape(-1).tolist()]
+    if len(text) < 5:
+        refuse("input_ids.shape[-1]", len(text), "a model is checked with 5 tokens or more")
+    limit = min(_positions(model), _window(model) or 2**31 - 1)
+    if len(text) + 4 > limit:
+        refuse("input_ids.shape[-1]", len(text), f"the model sees {limit} tokens, and 4 are for a tree")
+    if not 0 <= tolerance <= 1:
+        refuse("tolerance", tolerance, "a total variation lies in [0, 1]")
+    with torch.no_grad():
+        return ModelCheck(model, lambda: _CachedModel(model, "model", 2), tolerance)(text)
 
 
 def _sets_sampling_alone(target):

@@ -44,12 +44,12 @@ class Source:
     def __init__(self):
         self._script = []  # the outcomes of this run's first draws
         self._open = []  # (index of the outcome, number of outcomes) of each draw
-        self.probability = 1
+        self.probability = Fraction(1)
 
     def _restart(self, script):
         self._script = script
         self._open = []
-        self.probability = 1
+        self.probability = Fraction(1)
 
     def categorical(self, weights: Iterable[Any]) -> int:
         """An index, with probability proportional to its weight."""

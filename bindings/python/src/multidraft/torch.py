@@ -289,7 +289,7 @@ def _each(name, value, count, dtype):
 
 def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Method | str | None = None,
           temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, nodes: Any, positions: Any,
-          depths: Any = 0, seeds: Any = 0, ids: Any = None, threads: int = 1) -> Draws:
+          depths: Any = None, seeds: Any = 0, ids: Any = None, threads: int = 1) -> Draws:
     """Draws n children for each row of the draft's logits, (rows, vocabulary) float32, float16 or bfloat16; not `Candidates`.
 
     law, method: the sampler. nodes: the node of each row in its tree, 0 for roots; required, as it addresses the draws.
@@ -301,7 +301,11 @@ def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Metho
     count = logits.shape[0]
     chosen = _sampler(method, law)
     if chosen.law != "deterministic":
-        one_id(ids, count, nodes, seeds, positions)
+        one_id(ids, count, seeds, positions, nodes)
+    if depths is None:
+        if chosen.drawn_by_text and not isinstance(nodes, Tensor) and np.any(np.asarray(nodes)):
+            refuse("depths", None, f"{chosen.name} draws by the position in the text: say depths=..")
+        depths = 0
     at = torch.arange(count)
     return Draws(*torch.ops.multidraft.draft(
         logits, n, chosen.name, _each("nodes", nodes, count, np.int32),
@@ -373,7 +377,8 @@ def verify_linked_trees(predicts: Tensor, accept_index: Tensor, accept_token_num
     written.
     """
     count = candidates.shape[0] if candidates.dim() else 0
-    one_id(ids, count, seeds, positions)
+    if ids is not None:
+        one_id(ids, count, seeds, positions)
     torch.ops.multidraft.verify_linked_trees(
         predicts, accept_index, accept_token_num, candidates, retrieve_index, retrieve_next_token, retrieve_next_sibling,
         target_probs, draft_probs, method_of(method).name, str(law_of(law)), _each("seeds", seeds, count, np.uint64),

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "multidraft/base/arithmetic.hpp"
@@ -39,8 +41,8 @@ inline constexpr fault_key no_fault = ~fault_key{0};
 
 [[nodiscard]] MULTIDRAFT_HD inline fault_key key_of(std::int32_t request, batch_fault const& f) noexcept {
     if (f.what == batch_argument::nothing) return no_fault;
-    return static_cast<fault_key>(request) << 33 | static_cast<fault_key>(f.what) << 28 |
-           static_cast<fault_key>(f.index & 0xfffffff);
+    return static_cast<fault_key>(request) << 33 | static_cast<fault_key>(f.what) << 27 |
+           static_cast<fault_key>(f.index & 0x7ffffff);
 }
 
 [[nodiscard]] MULTIDRAFT_HD constexpr std::int32_t request_of(fault_key key) noexcept {
@@ -62,6 +64,15 @@ inline constexpr fault_key no_fault = ~fault_key{0};
     if (offsets_are_valid(trees, b) && ends) return {};
     int const at = begins ? 1 : 0;
     return {batch_argument::offsets, at, none, static_cast<double>(trees.offsets[b + at])};
+}
+
+/// Refuses offsets by which the nodes of a request cannot be read; they are in host memory. O(requests).
+inline void refuse_bad_offsets(tree_batch const& trees) {
+    for (std::int32_t b = 0; b < trees.requests; ++b) {
+        batch_fault const f = check_offsets(trees, b);
+        std::int32_t const request = trees.first_request + b;
+        refuse_reported({f.what, request, request + f.index, none, f.value});
+    }
 }
 
 /// Sampling parameters; `first` is the temperature of their owner.
@@ -138,7 +149,10 @@ template <draft_law Law>
         index_t const certain = trees.certain[first + v];
         span<token_id const> const tokens =
             tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
-        if (!verify::is_certain_count(tokens, certain) && verify::is_present(tree, v))
+        index_t const draws = children.count - certain;
+        bool const drawn_as_taken = rules.draws == allowed_draws::any || children.empty() || draws == 1 ||
+                                    (rules.draws == allowed_draws::at_most_one && draws == 0);
+        if (!(drawn_as_taken && verify::is_certain_count(tokens, certain)) && verify::is_present(tree, v))
             return {what::certain, v, none, static_cast<double>(certain)};
     }
     return {};
@@ -148,7 +162,12 @@ template <draft_law Law>
 [[nodiscard]] MULTIDRAFT_HD inline batch_fault check_shape(tree_batch const& trees, tree_rules const& rules,
                                                            std::int32_t b) noexcept {
     tree_view const tree = trees(b);
-    node_id const v = tree.is_tree() ? first_not_allowed(tree, rules.trees) : none;
+    if (!tree.is_tree()) return {};
+    node_id v = first_not_allowed(tree, rules.trees);
+    // In level order siblings follow one another.
+    index_t const most = rules.most_children;
+    for (node_id child = most + 1; most > 0 && v == none && child < tree.size(); ++child)
+        if (tree.parents[child] == tree.parents[child - most]) v = child;
     if (v == none) return {};
     return {batch_argument::shape, v, none, static_cast<double>(tree.parents[v])};
 }
@@ -223,11 +242,40 @@ template <class Rows>
             return {fault, node, none, static_cast<double>(r)};
         }
         span<token_id const> const tokens = bias(r).tokens;
-        for (std::size_t k = 0; k < tokens.size(); ++k)
-            if (tokens[k] < 0 || tokens[k] >= rows.vocabulary || (k > 0 && tokens[k] <= tokens[k - 1]))
-                return {fault, node, tokens[k], static_cast<double>(tokens[k])};
+        if (std::size_t const k = first_out_of_order(tokens, rows.vocabulary); k < tokens.size())
+            return {fault, node, tokens[k], static_cast<double>(tokens[k])};
     }
     return {};
+}
+
+/// The tokens of row i, where it has a few.
+template <class Rows>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_candidates([[maybe_unused]] Rows const& rows,
+                                                         [[maybe_unused]] batch_argument what,
+                                                         [[maybe_unused]] std::int64_t i,
+                                                         [[maybe_unused]] node_id v) noexcept {
+    if constexpr (has_candidates<Rows>) {
+        span<token_id const> const tokens = rows.tokens_of(i);
+        if (std::size_t const k = first_out_of_order(tokens, rows.vocabulary); k < tokens.size())
+            return {
+                what == batch_argument::draft ? batch_argument::draft_candidates : batch_argument::target_candidates, v,
+                tokens[k], static_cast<double>(tokens[k])};
+    }
+    return {};
+}
+
+/// Throws `invalid_input`, on a host, for rows of a few entries that may be read and whose tokens do not rise. `what`
+/// is `target` or `draft`. O(nodes x candidates).
+template <class Rows>
+void refuse_candidates([[maybe_unused]] tree_batch const& trees, [[maybe_unused]] Rows const& rows,
+                       [[maybe_unused]] batch_argument what) {
+    if constexpr (has_candidates<Rows>)
+        for (std::int32_t b = 0; b < trees.requests; ++b)
+            for (node_id v = 0; v < trees.size(b); ++v)
+                if (may_be_read(trees(b), what, v))
+                    refuse_bad_candidates(name_of(what), rows, trees.offsets[b] + v, [&] {
+                        return ", node " + std::to_string(v) + " of request " + std::to_string(trees.first_request + b);
+                    });
 }
 
 /// The indices of a node's row and bias, where it may be read.
@@ -275,6 +323,7 @@ template <group G, class Rows>
     batch_fault const of_index = check_row_index(trees, rows, what, b, v);
     if (of_index.what != batch_argument::nothing || !may_be_read(trees(b), what, v)) return of_index;
     [[maybe_unused]] std::int64_t const i = trees.offsets[b] + v;
+    if (batch_fault const f = check_candidates(rows, what, i, v); f.what != batch_argument::nothing) return f;
     // Rows of logits are checked unprocessed: processing them reports less, and throws on a host.
     if constexpr (has_map<Rows>)
         return check_row(g, trees, rows.rows, what, b, v);
@@ -319,6 +368,9 @@ template <group G, draft_law Law, class Draft>
         for (index_t k = list.certain; k < list.count(); ++k)
             if (!(q(list[k]) > 0))
                 return {batch_argument::not_drawn, children.first + k, none, static_cast<double>(list[k])};
+        if constexpr (std::is_same_v<law_of_list<Law>, law::top_paired>)
+            if (list.certain == 1 && list.count() == 2 && !(q.weight(list[0]) >= q.weight(list[1])))
+                return {batch_argument::order, children.first, none, static_cast<double>(list[0])};
         if (ended && !rules.children_may_be_left_out && !nothing_left<Law>(g, q, list))
             return {batch_argument::left_out, children.end(), none, static_cast<double>(support_ended)};
     }
@@ -342,34 +394,31 @@ template <group G, draft_law Law, class Target, class Draft>
                                                         Draft const& draft, request_batch const& requests,
                                                         fault_key key) {
     using what = batch_argument;
-    validation_report report;
-    if (key == no_fault) return report;
-    report.request = request_of(key);
-    auto const found = static_cast<what>((key >> 28) & 31U);
-    auto const v = static_cast<node_id>(key & 0xfffffffU);
+    if (key == no_fault) return {};
+    std::int32_t const b = request_of(key);
+    auto const found = static_cast<what>((key >> 27) & 63U);
+    auto const v = static_cast<node_id>(key & 0x7ffffffU);
     batch_fault f;
     if (found == what::target || found == what::target_row_of || found == what::target_bias ||
-        found == what::target_allowed_of)
-        f = check_row(g, drafts.trees, target, what::target, report.request, v);
+        found == what::target_allowed_of || found == what::target_candidates)
+        f = check_row(g, drafts.trees, target, what::target, b, v);
     else if (found == what::draft || found == what::draft_row_of || found == what::draft_bias ||
-             found == what::draft_allowed_of) {
+             found == what::draft_allowed_of || found == what::draft_candidates) {
         if constexpr (!std::is_same_v<Draft, verify::no_draft_rows>)
-            f = check_row(g, drafts.trees, draft, what::draft, report.request, v);
-    } else if (found == what::not_drawn || found == what::left_out) {
+            f = check_row(g, drafts.trees, draft, what::draft, b, v);
+    } else if (found == what::not_drawn || found == what::left_out || found == what::order) {
         if constexpr (!std::is_same_v<Draft, verify::no_draft_rows>)
-            f = check_draws(g, drafts, draft, rules, report.request, drafts.trees(report.request).parent(v));
+            f = check_draws(g, drafts, draft, rules, b, drafts.trees(b).parent(v));
     } else if (found == what::shape) {
-        f = check_shape(drafts.trees, rules, report.request);
+        f = check_shape(drafts.trees, rules, b);
     } else if (found >= what::parents) {
-        f = check_node(drafts, rules, target.vocabulary, report.request, v);
+        f = check_node(drafts, rules, target.vocabulary, b, v);
     } else {
-        f = check_request(drafts.trees, requests, target, draft, report.request);
+        f = check_request(drafts.trees, requests, target, draft, b);
     }
-    report.what = f.what;
-    report.index = found >= what::parents ? f.index : report.request + (found == what::offsets ? f.index : 0);
-    report.token = f.token;
-    report.value = f.value;
-    return report;
+    std::int32_t const request = drafts.trees.first_request + b;
+    std::int64_t const index = found >= what::parents ? f.index : request + (found == what::offsets ? f.index : 0);
+    return {f.what, request, index, f.token, f.value};
 }
 
 /// The same report, or the fault of this code's arithmetic where there is no other.

@@ -79,9 +79,14 @@ void refuse_bad_extents(Rows const& rows, char const* name) {
     }
 }
 
+/// Refuses a number of requests that is negative.
+inline void refuse_bad_requests(tree_batch const& trees) {
+    if (trees.requests < 0) refuse("trees.requests", trees.requests, "a batch has 0 requests or more");
+}
+
 /// Refuses impossible numbers of requests and nodes, and missing offsets.
 inline void refuse_bad_counts(tree_batch const& trees) {
-    if (trees.requests < 0) refuse("trees.requests", trees.requests, "a batch has 0 requests or more");
+    refuse_bad_requests(trees);
     if (trees.requests == 0) {
         if (trees.nodes != 0) refuse("trees.nodes", trees.nodes, "a batch of no requests has no nodes");
         return;
@@ -135,8 +140,9 @@ inline void refuse_bad_largest(tree_batch const& trees) {
 
 /// Refuses a workspace that is too small or misaligned for a verifier of whole trees.
 inline void refuse_bad_workspace(workspace const& scratch, std::size_t wanted) {
-    if (scratch.size < wanted)
-        refuse("workspace.size", scratch.size,
+    std::size_t const size = scratch.data == nullptr ? 0 : scratch.size;
+    if (size < wanted)
+        refuse("workspace.size", size,
                std::to_string(wanted) + " bytes are needed for these trees (verify_workspace_size)");
     auto const address = reinterpret_cast<std::uintptr_t>(scratch.data);
     if (address % verify::scratch_alignment != 0)

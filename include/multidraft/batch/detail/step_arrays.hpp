@@ -125,7 +125,9 @@ public:
                 offsets.data(),
                 parents_.data() + first,
                 tokens_.data() + first,
-                counts_certain ? certain_.data() + first : nullptr};
+                counts_certain ? certain_.data() + first : nullptr,
+                0,
+                begin};
     }
 
 private:

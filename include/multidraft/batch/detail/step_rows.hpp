@@ -94,6 +94,14 @@ template <class Node, class T>
             rows.candidates};
 }
 
+/// Rows without masks and biases.
+struct as_they_are {
+    template <class Rows>
+    [[nodiscard]] Rows operator()(Rows const& rows) const {
+        return rows;
+    }
+};
+
 /// The masks and biases of a call's nodes.
 template <class Node>
 [[nodiscard]] logit_adjustments adjustments_of_nodes(step_model& model, step_nodes<Node> const& nodes,

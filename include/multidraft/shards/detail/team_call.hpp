@@ -154,6 +154,9 @@ template <class Rows>
     sum.add(level.nodes, level.entries);
     for (std::int32_t e = 0; e < level.entries; ++e) sum.add(level.wanted == nullptr ? out.stride : level.wanted[e]);
     sum.add(level.depths, level.entries);
+    // Outputs for which ranks exchange entries.
+    sum.add(out.probabilities == nullptr);
+    sum.add(out.states == nullptr);
     return sum.value();
 }
 

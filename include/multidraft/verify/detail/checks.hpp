@@ -17,6 +17,7 @@
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/row_source.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/traits.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -193,13 +194,10 @@ MULTIDRAFT_HD void refuse_on_host([[maybe_unused]] What const&... what) {
 /// Whether every node is the child of the one before. If not, throws on the host with the given reason.
 template <class G>
 [[nodiscard]] MULTIDRAFT_HD bool is_chain(tree_view tree, char const* reason) {
-    for (node_id v = 1; v < tree.size(); ++v) {
-        node_id const parent = tree.parents[v];
-        if (parent == v - 1) continue;
-        refuse_on_host<G>("children", parent, tree.children(parent).count, reason);
-        return false;
-    }
-    return true;
+    node_id const v = first_not_allowed(tree, allowed_trees::chains);
+    if (v == none) return true;
+    refuse_on_host<G>("children", tree.parents[v], tree.children(tree.parents[v]).count, reason);
+    return false;
 }
 
 /// Refuses scratch of fewer bytes than are `wanted` for a tree, and states the requirement.

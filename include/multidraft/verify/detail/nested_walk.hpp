@@ -122,20 +122,15 @@ private:
         auto const p = target_(g_, v);
         auto const q = draft_(g_, v);
         made const result = make_pick(g_, p, q, children, curve_of(v), *memory_.table, memory_.numbers[v]);
-        if (result == made::nothing) return fail(v);
+        if (result == made::nothing) {
+            refuse_node_on_host(g_, drafts_, target_, draft_, v);
+            return false;
+        }
         bool const picks = result == made::sets;
         if (picks) place_children(v, p, q, children);
         if (g_.leader()) nodes_[v].is = picks ? nested_node::node_state::inner : nested_node::node_state::leaf;
         g_.barrier();
         return true;
-    }
-
-    /// Reports on a host why no child of a node can be selected.
-    [[nodiscard]] MULTIDRAFT_HD bool fail([[maybe_unused]] node_id v) const {
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (G::throws) refuse_node(g_, drafts_, target_, draft_, v);
-#endif
-        return false;
     }
 
     /// Initialises a node before its rows are read; `reached`: whether the target gives its token mass.

@@ -162,16 +162,6 @@ template <group G, distribution P, distribution Q, class Curve, class Real>
     return made::sets;
 }
 
-/// Has a group do the operations of `make_pick`; overwrites `table`.
-template <group G, distribution P, distribution Q>
-void count_for_pick(G const& g, P const& p, Q const& q, candidate_list children, rank_table& table) {
-    using real = probability_of<P>;
-    if (children.certain < 0 || children.draws() == 0 || !may_be_drawn(q, children)) return;
-    ranked_rows<P, in_units_of<Q, real>> rows(g, p, in_units<real>(q), children);
-    if (rows.where.left > 0)
-        static_cast<void>(ratio_histogram<true>(g, rows.where, children.certain_tokens(), table.length));
-}
-
 /// A step of a selected path: a node, its weight, and the numbers of the law by which its child was selected.
 template <class Real>
 struct picked_step {
