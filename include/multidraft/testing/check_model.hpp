@@ -111,7 +111,8 @@ public:
             auto const here = static_cast<double>(to_real(row[static_cast<std::size_t>(x)]));
             return here == here ? here : minus_infinity<double>;  // of a row that is refused later
         };
-        std::stable_sort(order.begin(), order.end(), [&](token_id a, token_id b) { return logit(a) > logit(b); });
+        std::sort(order.begin(), order.end(),
+                  [&](token_id a, token_id b) { return logit(a) > logit(b) || (!(logit(b) > logit(a)) && a < b); });
         order.resize(std::min(count, order.size()));
         return order;
     }
