@@ -364,7 +364,8 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--tree '': a shape is wanted, such as 3x1x1, or auto");
     // An empty argument is no missing one: a script may have meant a question.
     for (int k = 1; k < argc; ++k)
-        if (std::string_view(argv[k]) == "--chat=" || (std::string_view(argv[k]) == "--chat" && *argv[k + 1] == '\0'))
+        if (std::string_view const one = argv[k];
+            one == "--chat=" || (one == "--chat" && k + 1 < argc && *argv[k + 1] == '\0'))
             throw std::runtime_error("--chat '': an empty question; --chat alone answers those of standard input");
 
     std::string const mode = mode_of(app);

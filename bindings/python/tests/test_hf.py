@@ -613,8 +613,6 @@ def test_what_a_model_does_wrong_is_found(wrong, fault):
 
 
 def test_compiled_and_headless_models():
-
-def test_compiled_and_headless_models():
     target, draft = tiny(seed=4), tiny(seed=5)
     ids = torch.tensor([[5, 6, 7]])
     wanted = plain(target, ids, torch.ones_like(ids), 6)

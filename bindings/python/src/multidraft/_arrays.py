@@ -100,9 +100,11 @@ def one_id(ids, count, *others):
     if count < 2 or not (ids is None or isinstance(ids, (int, np.integer))) or not all(isinstance(x, known) for x in others):
         return
     try:
-        found = zip(*(np.broadcast_to(np.asarray(x), (count,)).tolist() for x in others))
+        found = list(zip(*(np.broadcast_to(np.asarray(x), (count,)).tolist() for x in others)))
     except ValueError:
         return  # of another length, which is refused where it is read
+    if not all(isinstance(x, int) and 0 <= x < 2**64 for address in found for x in address):
+        return  # so are these
     seen = {}
     for b, address in enumerate(found):
         if seen.setdefault(address, b) != b:
