@@ -152,7 +152,15 @@ TEST_F(cuda_device, trees_come_into_level_order_as_on_the_host) {
     EXPECT_EQ(depths.host(), d);
     EXPECT_EQ(faults.host(), f);
     EXPECT_EQ(dbest.host(), best);
-    EXPECT_EQ(mc::build_trees(build.data(), 16, nullptr, device, {}), cudaErrorInvalidValue);
+    EXPECT_EQ(mc::build_trees(build.data(), build.size(), nullptr, device, {}), cudaErrorInvalidValue);
+    EXPECT_EQ(mc::last_refusal().substr(0, 19), "out.parents = null:");
+    EXPECT_EQ(mc::write_best(select.data(), select.size(), nullptr, device, dscores.data(), 7, nullptr),
+              cudaErrorInvalidValue);
+    EXPECT_EQ(mc::last_refusal().substr(0, 11), "out = null:");
+    EXPECT_EQ(mc::build_trees(build.data(), build.size(), nullptr, tree_batch{-1}, {out_parents.data()}),
+              cudaErrorInvalidValue);
+    EXPECT_EQ(mc::last_refusal().substr(0, 20), "trees.requests = -1:");
+    EXPECT_EQ(mc::build_trees(build.data(), 16, nullptr, device, {out_parents.data()}), cudaErrorInvalidValue);
     EXPECT_EQ(mc::last_refusal().substr(0, 20), "workspace_size = 16:");
     // Without tokens.
     tree_batch const shapes{5, nodes, offsets.data(), dparents.data(), nullptr};

@@ -20,6 +20,7 @@
 #include "multidraft/batch/step_inputs.hpp"
 #include "multidraft/decode/continuous_batching.hpp"
 #include "multidraft/methods/list.hpp"
+#include "multidraft/testing/check_batched_model.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 
@@ -131,6 +132,14 @@ TEST(BatchedLlamaDecoder, RowsOfManyTreesAreThoseOfThePathsAlone) {
         requests[1] = one_request(some_text(v, 20, 4), chain(2), v, 14U);
         read_trees(model, other, requests, sequences, 5);
     }
+}
+
+TEST(BatchedLlamaDecoder, ReadsTreesAsTexts) {
+    decoder_options options = small_options();
+    options.tree_nodes = 42;
+    batched_llama_decoder model(small_model(), 3, options);
+    auto const report = multidraft::testing::check_model(model, some_text(model.vocabulary(), 12, 5), 1e-3);
+    EXPECT_EQ(report.fault, "");
 }
 
 TEST(BatchedLlamaDecoder, EntriesMayBeWrittenAgain) {

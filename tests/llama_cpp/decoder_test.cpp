@@ -13,6 +13,7 @@
 #include "llama_cpp/decoder.hpp"
 #include "llama_cpp_support.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/testing/check_model.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
@@ -60,6 +61,12 @@ INSTANTIATE_TEST_SUITE_P(types, llama_trees,
                              std::replace(name.begin(), name.end(), '-', '_');
                              return name;
                          });
+
+TEST(LlamaDecoder, ReadsTreesAsTexts) {
+    llama_decoder model(std::make_shared<gguf_model const>(model_file("draft-f32")), small_options());
+    auto const report = multidraft::testing::check_model(model, some_text(model.vocabulary(), 12, 5), 1e-3);
+    EXPECT_EQ(report.fault, "");
+}
 
 TEST(LlamaDecoder, ReadsTreesLevelByLevelAndNodeByNode) {
     llama_decoder model(std::make_shared<gguf_model const>(model_file("draft-f32")), small_options());

@@ -203,7 +203,7 @@ def test_the_code_of_the_readme(case):
     drawn = multidraft.draft(q[:1], 3, law="sequential", nodes=0, seeds=5, positions=8)
     tokens = [0, *drawn.tokens[0].tolist()]
     names = {"tree": Tree.branching([3]), "tokens": tokens, "seed": 5, "position": 8,
-             "target_logits": cuda.to_device(p[:4]), "draft_logits": cuda.to_device(q[:4])}
+             "target_logits": cuda.to_device(p[:4]), "draft_logits": cuda.to_device(q[:4]), "root_logits": cuda.to_device(q[:1])}
     names |= {name: cuda.to_device(np.zeros((1, 2, 20, 8), np.float32)) for name in ("keys", "values")}
     names |= {"tokens_on_device": cuda.to_device(np.array(tokens, np.int32)), "seeds": cuda.to_device(np.array([5], np.uint64)),
               "positions": cuda.to_device(np.array([8], np.int32))}

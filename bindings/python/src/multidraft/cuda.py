@@ -432,7 +432,7 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
             refuse("tree", f"{wanted.min()} to {wanted.max()} children", "on a device the nodes of a call have equally many: "
                    "say nodes=.., one call for each number of children")
         count = int(requests[-1]) + 1 if rows.count else 0
-        if chosen.law != "deterministic" and "nodes" not in on_device:
+        if chosen.law != "deterministic" and "nodes" not in on_device and n > 0:
             one_id(ids, count, seeds, positions, *([] if tree is not None else [nodes]))
         drawn = _launch_draft(place, chosen, rows, requests, count, n, sampling(temperature, top_k, top_p, min_p, count),
                               on_device.get("nodes", nodes), on_device.get("depths", depths), seeds, positions, ids)

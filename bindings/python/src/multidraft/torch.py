@@ -300,7 +300,7 @@ def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Metho
         refuse("logits.shape", tuple(logits.shape), "(rows, vocabulary) is wanted")
     count = logits.shape[0]
     chosen = _sampler(method, law)
-    if chosen.law != "deterministic":
+    if chosen.law != "deterministic" and n > 0:
         one_id(ids, count, seeds, positions, nodes)
     if depths is None:
         if chosen.drawn_by_text and not isinstance(nodes, Tensor) and np.any(np.asarray(nodes)):
