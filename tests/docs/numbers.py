@@ -396,7 +396,9 @@ def row_of_parallel(root, head, count):
     times = lambda way: f"{1000 * float(of[way]['seconds_per_token_median']):.1f} ({1000 * float(of[way]['seconds_per_token_95']):.1f})"  # noqa: E731
     others = {"none, tokens/s": lambda: of["none"]["tokens_per_second"], "ms a token without drafts (95 %)": lambda: times("none"),
               "with one budget (95 %)": lambda: times("one budget"),
-              "with one budget of blocks (95 %)": lambda: times("block drafter, one budget")}
+              "with one budget of blocks (95 %)": lambda: times("block drafter, one budget"),
+              "slowest text with one budget": lambda: of["one budget"]["slowest_to_none"],
+              "slowest text with one budget of blocks": lambda: of["block drafter, one budget"]["slowest_to_none"]}
     return [count, *(others[column]() if column in others else of[column]["ratio_to_none"] for column in head[1:])]
 
 
