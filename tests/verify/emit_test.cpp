@@ -6,11 +6,14 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/logit_rows.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/scripted.hpp"
 
@@ -102,6 +105,25 @@ TEST(emit_at, gives_no_token_of_a_row_without_mass) {
         std::vector<float> const row(300, bad);
         logit_rows<float> const target(rows_view<float>(row.data(), 1, 300), sampling_params{});
         EXPECT_EQ(verify::emit_at(g, target, 0, source, draw_site{0, 0}), none);
+    }
+}
+
+// A residual that vanished by rounding: the draw has the address of a residual, which no other draw of the node has.
+TEST(emit_undrafted, draws_from_the_other_tokens_at_the_address_of_a_residual) {
+    host_group const g;
+    std::vector<double> const row{0.1, 0.2, 0.3, 0.4};
+    probabilities<double> const p{row.data(), 4};
+    std::vector<token_id> const rejected{3, 1};
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+        addressed_source source{addressed_uniforms(seed, 0)};
+        draw_site const site{5, 2};
+        weight_of const w{p};
+        auto sums = g.sum_chunks(4, w);
+        for (token_id const x : rejected) g.update_chunk(sums, 4, w, span<token_id const>(rejected), x);
+        token_id const expected =
+            source.categorical(g, sums, 4, w, span<token_id const>(rejected), site(purpose::residual, 0));
+        EXPECT_TRUE(expected == 0 || expected == 2);
+        EXPECT_EQ(verify::emit_undrafted(g, p, span<token_id const>(rejected), source, site), expected) << seed;
     }
 }
 
