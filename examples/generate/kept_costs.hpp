@@ -1,9 +1,6 @@
 // The costs of steps on this machine, measured once and kept in the user's cache: equal seeds give equal texts by them.
 #pragma once
 
-#if defined(__linux__)
-#include <sched.h>
-#endif
 #include <unistd.h>
 
 #include <cstdint>
@@ -16,10 +13,10 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "automatic_trees.hpp"
+#include "available_threads.hpp"
 
 namespace multidraft::examples {
 
@@ -50,12 +47,7 @@ inline std::string name_of_processor() {
     for (std::string line; name.empty() && std::getline(info, line);)
         if (auto const colon = line.find(": "); line.rfind("model name", 0) == 0 && colon != line.npos)
             name = line.substr(colon + 2);
-    auto cores = static_cast<int>(std::thread::hardware_concurrency());
-#if defined(__linux__)
-    cpu_set_t set;
-    if (::sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
-#endif
-    return name + " x " + std::to_string(cores);
+    return name + " x " + std::to_string(available_threads());
 }
 
 /// A text as JSON holds it: what is no UTF-8, as paths may be, is replaced.

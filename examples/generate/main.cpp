@@ -515,10 +515,11 @@ int run(int argc, char** argv) {
     std::int32_t nodes = automatic ? std::max(shape.size(), most_nodes + 1) : shape.size();
     if (search_trees) nodes = std::max(nodes, most_nodes_of_search(budget));
     if (by_block) nodes = std::max(nodes, most_nodes_of_block(shape, automatic));
-    for (method const& m : methods)
+    for (method const& m : methods) {
         if (m.name.starts_with("lossy/joint_")) nodes = std::max(nodes, nodes_of_beams(shape_of(m, tree).second));
-    bool const looks_up = by_lookup || how.name == "naive/lookup" || how.name == "naive/deterministic+lookup";
-    if (looks_up) nodes = std::max(nodes, static_cast<std::int32_t>(single.lookup_paths) * shape.max_depth() + 1);
+        if (m.name == "naive/lookup" || m.name == "naive/deterministic+lookup")
+            nodes = std::max(nodes, single.lookup_paths * shape_of(m, tree).second.max_depth() + 1);
+    }
     model_options.tree_entries = std::max(model_options.tree_entries, 4 * nodes + 64);
     single.models = model_options;
     auto const load = [&](std::string const& directory) {

@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#if defined(__linux__)
-#include <sched.h>
-#endif
-
 namespace multidraft::examples {
 namespace {
 
@@ -59,14 +55,6 @@ bool comes_soon(F const& done) {
 }
 
 }  // namespace
-
-int available_threads() noexcept {
-#if defined(__linux__)
-    cpu_set_t set;
-    if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-#endif
-    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
 
 team::team(int threads) : left_(static_cast<std::size_t>(std::max(1, threads))) {
     for (int i = 1; i < threads; ++i) helpers_.emplace_back([this, i] { help(i); });

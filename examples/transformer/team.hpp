@@ -17,10 +17,9 @@
 #include <thread>
 #include <vector>
 
-namespace multidraft::examples {
+#include "available_threads.hpp"
 
-/// The cores that the calling thread may run on.
-[[nodiscard]] int available_threads() noexcept;
+namespace multidraft::examples {
 
 /// As many numbers, each read and written once, are some 10 us of work: for fewer, other threads come too late.
 inline constexpr std::int64_t numbers_for_threads = 30'000;

@@ -158,8 +158,9 @@ public:
             draft_.reader.read_all(b, requests_.text[at(b)]);
             draft_.reader.end_request();
         }
-        phase_ = draft_.reader.inputs().empty() ? phase::grown : phase::drawing;
-        return draft_.reader.inputs();
+        step_inputs const inputs = draft_.reader.inputs();
+        phase_ = inputs.empty() ? phase::grown : phase::drawing;
+        return inputs;
     }
 
     /// Draws the children of the nodes that `next_level` returned. `q`: the draft's logits, row `first_row + k` for
@@ -172,12 +173,7 @@ public:
     /// The same with masks and biases.
     template <detail::step_policy<Methods> P, detail::whole_rows Rows>
     auto draw(P const& policy, Rows const& q, logit_adjustments const& adjustments) {
-        return draw_from(
-            policy, q,
-            [&](auto const& rows) {
-                return adjusted_batch(rows, detail::adjustments_of_nodes(draft_, drawn_nodes(), adjustments));
-            },
-            true);
+        return draw_from(policy, q, with(draft_, drawn_nodes(), adjustments), true);
     }
 
     /// What the target reads: what its cache lacks of the texts, the roots, and the nodes that were drawn, in level
@@ -214,14 +210,16 @@ public:
     /// The same with masks and biases of the target.
     template <detail::step_policy<Methods> P, detail::whole_rows Target, detail::rows_of_step Draft>
     auto verify(P const& policy, Target const& p, logit_adjustments const& of_target, Draft const& q) {
-        return verify_rows(policy, p, with(target_, of_target), or_unread(q, p), detail::as_they_are{}, false);
+        auto const target = with(target_, all_nodes(), of_target);
+        return verify_rows(policy, p, target, or_unread(q, p), detail::as_they_are{}, false);
     }
 
     /// The same with masks and biases of both models.
     template <detail::step_policy<Methods> P, detail::whole_rows Target, detail::whole_rows Draft>
     auto verify(P const& policy, Target const& p, logit_adjustments const& of_target, Draft const& q,
                 logit_adjustments const& of_draft) {
-        return verify_rows(policy, p, with(target_, of_target), or_unread(q, p), with(draft_, of_draft), true);
+        auto const target = with(target_, all_nodes(), of_target);
+        return verify_rows(policy, p, target, or_unread(q, p), with(draft_, all_nodes(), of_draft), true);
     }
 
     /// The tokens by which the text of request b grows: those of the accepted nodes, and the one that follows.
@@ -383,10 +381,11 @@ private:
             });
     }
 
-    /// Gives the rows of a model's nodes their masks and biases.
-    [[nodiscard]] auto with(detail::step_model& model, logit_adjustments const& given) {
-        return [this, &model, &given](auto const& rows) {
-            return adjusted_batch(rows, detail::adjustments_of_nodes(model, all_nodes(), given));
+    /// Gives the rows of a call's nodes their masks and biases.
+    template <class Nodes>
+    [[nodiscard]] static auto with(detail::step_model& model, Nodes const& nodes, logit_adjustments const& given) {
+        return [&model, nodes, &given](auto const& rows) {
+            return adjusted_batch(rows, detail::adjustments_of_nodes(model, nodes, given));
         };
     }
 

@@ -190,10 +190,6 @@ namespace detail {
     }
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// A number that may be an integer: all its digits then, up to 2^53.
 [[nodiscard]] inline std::string printed_whole(double value) {
     constexpr double most = 0x1p53;

@@ -56,10 +56,11 @@ public:
         check(MPI_Allreduce(MPI_IN_PLACE, numbers.data(), counted(numbers.size()), MPI_UINT64_T, MPI_SUM, ranks_),
               "MPI_Allreduce");
     }
-    /// See `shards::has_all_to_all`.
+    /// What a call moves at most: see `shards::has_all_to_all`.
     [[nodiscard]] static constexpr std::size_t most_bytes() noexcept {
         return static_cast<std::size_t>(std::numeric_limits<int>::max());
     }
+    /// See `shards::has_all_to_all`.
     void start_all_to_all(void const* from, span<std::size_t const> sent, void* to, span<std::size_t const> received) {
         place(sent, sent_, sent_at_);
         place(received, received_, received_at_);
@@ -78,7 +79,7 @@ public:
 
 private:
     [[nodiscard]] static int counted(std::size_t bytes) {
-        if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+        if (bytes > most_bytes())
             refuse("count", bytes,
                    "a call of MPI moves less than 2^31 bytes or numbers: verify fewer requests at a time");
         return static_cast<int>(bytes);

@@ -219,28 +219,19 @@ private:
         auto const size = static_cast<std::size_t>(ranks());
         sent_bytes_.assign(size, 0);
         received_bytes_.assign(size, 0);
-        auto const bytes = [&](int from, int to) {
+        auto const of_columns = [&](int from, int to) {
             auto const moved_columns = static_cast<std::size_t>(moved(from, to).size());
-            std::size_t sum = ((row_bytes(rows) * moved_columns) + ...);
+            return ((row_bytes(rows) * moved_columns) + ...);
+        };
+        auto const of_entries = [&](int from) {  // the same for every other rank
+            std::size_t sum = 0;
             (for_entries(rows, columns().of(from),
                          [&](auto const& part, detail::row_entry const&) { sum += entry_bytes(part); }),
              ...);
             return sum;
         };
-        // On all ranks alike: one that refuses alone would leave the others waiting.
-        if constexpr (requires { comm_->most_bytes(); })
-            for (int r = 0; r < ranks(); ++r) {
-                std::size_t from = 0;
-                std::size_t to = 0;
-                for (int other = 0; other < ranks(); ++other) {
-                    from += bytes(r, other);
-                    to += bytes(other, r);
-                }
-                if (std::size_t const more = from > to ? from : to; more > comm_->most_bytes())
-                    refuse("count", more,
-                           "a call of the communicator moves " + std::to_string(comm_->most_bytes()) +
-                               " bytes at most, rank " + std::to_string(r) + ": verify fewer requests at a time");
-            }
+        auto const bytes = [&](int from, int to) { return of_columns(from, to) + of_entries(from); };
+        if constexpr (requires { comm_->most_bytes(); }) refuse_too_much(of_columns, of_entries);
         std::size_t sent = 0;
         std::size_t received = 0;
         for (int r = 0; r < ranks(); ++r) {
@@ -267,6 +258,25 @@ private:
         ++traffic_.calls;
         traffic_.sent += sent - sent_bytes_[self];
         traffic_.received += received - received_bytes_[self];
+    }
+    /// Refuses, on all ranks alike, a call in which one of them would move too much: one that refuses alone would leave
+    /// the others waiting. O(ranks^2), and O(entries) for each rank.
+    template <class OfColumns, class OfEntries>
+    void refuse_too_much(OfColumns const& of_columns, OfEntries const& of_entries) const {
+        std::size_t of_all_entries = 0;
+        for (int r = 0; r < ranks(); ++r) of_all_entries += of_entries(r);
+        for (int r = 0; r < ranks(); ++r) {
+            std::size_t sent = of_entries(r) * static_cast<std::size_t>(ranks());
+            std::size_t received = of_all_entries;
+            for (int other = 0; other < ranks(); ++other) {
+                sent += of_columns(r, other);
+                received += of_columns(other, r);
+            }
+            if (std::size_t const more = sent > received ? sent : received; more > comm_->most_bytes())
+                refuse("count", more,
+                       "a call of the communicator moves " + std::to_string(comm_->most_bytes()) +
+                           " bytes at most, rank " + std::to_string(r) + ": verify fewer requests at a time");
+        }
     }
     template <class... Rows>
     void read_parts(Rows const&... rows) {

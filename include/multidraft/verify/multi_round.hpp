@@ -34,8 +34,9 @@ class multi_round : public node_by_node<multi_round<Law>, Law> {
         "model use verify::recursive_rejection");
 
 public:
-    static constexpr verifier_traits traits{.lossless = true, .reads_rows_of_children = true};
     static constexpr std::size_t most_children = 64;
+    static constexpr verifier_traits traits{
+        .lossless = true, .reads_rows_of_children = true, .most_children = index_t{most_children}};
 
     /// The decision at one node: `rows.of_child(k)` is the row that candidate k was drawn from. No token where it gives
     /// the candidate no mass.

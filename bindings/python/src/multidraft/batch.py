@@ -142,6 +142,12 @@ def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, me
     return Children(like(logits, tokens), like(logits, counts), like(logits, certain), _law_of_draws(chosen, law))
 
 
+def needs_depths(chosen, nodes, other=""):
+    """Refuses nodes below the root without their depths, where these address the draws."""
+    if chosen.drawn_by_text and np.any(nodes):
+        refuse("depths", None, f"{chosen.name} draws by the position in the text: say depths=..{other}")
+
+
 def _level_of(chosen, count, n, nodes, depths, tree, level):
     """(requests, nodes, depths, numbers of children where they differ, the largest) of the rows of `draft`."""
     if tree is None:
@@ -153,8 +159,7 @@ def _level_of(chosen, count, n, nodes, depths, tree, level):
             refuse("n", None, "it is the number of children of each row")
         nodes = each("nodes", nodes, count, np.int32)
         if depths is None:
-            if chosen.drawn_by_text and nodes.any():
-                refuse("depths", None, f"{chosen.name} draws by the position in the text: say depths=.., or tree=.. and level=..")
+            needs_depths(chosen, nodes, ", or tree=.. and level=..")
             depths = 0
         return (np.arange(count, dtype=np.int32), nodes, each("depths", depths, count, np.int32), None,
                 integer("n", n, 0, 2**24))

@@ -34,7 +34,8 @@ import numpy as np
 from . import _core
 from ._arrays import each, four, integer, integers, one_id, readable, root_positions, sampling
 from ._errors import refuse
-from .batch import DraftedTree, _addresses, _joined, _law_of_draws, _level_of, _listed, _sampler, _target_sampling, _trees_of
+from .batch import (DraftedTree, _addresses, _joined, _law_of_draws, _level_of, _listed, _sampler, _target_sampling, _trees_of,
+                    needs_depths)
 from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree, mask_type
 
@@ -619,8 +620,8 @@ class DraftPlan(_Plan):
         self._method = _sampler(method, law)
         self._law = _law_of_draws(self._method, law)
         self._rows, self._n = integer("rows", rows, 1, 2**31 - 1), integer("n", n, 1, 2**24)
-        if depths is None and self._method.drawn_by_text and not _is_on_device(nodes) and np.any(np.asarray(nodes)):
-            refuse("depths", None, f"{self._method.name} draws by the position in the text: say depths=..")
+        if depths is None and not _is_on_device(nodes):
+            needs_depths(self._method, nodes)
         order = np.arange(rows, dtype=np.int32)
         with _Place("like", like, stream) as place:
             constants = _Arguments(place, _core.cuda_draft_workspace(rows))

@@ -17,7 +17,7 @@ from torch import Tensor
 from . import _core, cuda
 from ._arrays import are_off, each, four, integer, one_id, sampling, thread_count
 from ._errors import refuse
-from .batch import _sampler
+from .batch import _sampler, needs_depths
 from .candidates import Candidates
 from .methods import Law, Method, check_shape, law as law_of, method as method_of
 from .tree import Tree, as_tree
@@ -303,8 +303,8 @@ def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Metho
     if chosen.law != "deterministic" and n > 0:
         one_id(ids, count, seeds, positions, nodes)
     if depths is None:
-        if chosen.drawn_by_text and not isinstance(nodes, Tensor) and np.any(np.asarray(nodes)):
-            refuse("depths", None, f"{chosen.name} draws by the position in the text: say depths=..")
+        if not isinstance(nodes, Tensor):
+            needs_depths(chosen, nodes)
         depths = 0
     at = torch.arange(count)
     return Draws(*torch.ops.multidraft.draft(
